@@ -1,0 +1,1 @@
+"""Vocabulary, bus, wire formats and runtime shared by the Leadsman services."""

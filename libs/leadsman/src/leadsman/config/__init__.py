@@ -1,0 +1,1 @@
+"""Configuration files: strict loading with errors that name file, line, key and the nearest valid key."""

@@ -1,0 +1,71 @@
+"""What a collector says about its node at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from leadsman.domain.reasons import Reason
+from leadsman.domain.states import Evidence, State
+
+
+class StorageKey(NamedTuple):
+    """The unit of health. An empty backend stands for the driver itself (its plugin on the node)."""
+
+    driver: str
+    backend: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.backend}" if self.backend else self.driver
+
+
+@dataclass(frozen=True, slots=True)
+class StorageStatus:
+    """State of one (driver, backend) on one node.
+
+    `reason` is None only for HEALTHY. `since_epoch_s` is when the state began by the node's clock (seconds since
+    1970) and `latency_s` the last probe's duration; both inform people, no decision compares them with our clock.
+    """
+
+    key: StorageKey
+    state: State
+    reason: Reason | None = None
+    evidence: Evidence = Evidence.CONTROL_PLANE
+    message: str = ""
+    since_epoch_s: float = 0.0
+    latency_s: float | None = None
+
+
+class Sequence(NamedTuple):
+    """Order of a node's reports: collector start (ms since 1970), then a counter. Compared as a pair."""
+
+    epoch: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeContext:
+    """The trace context of the probe that produced a report, for span links (hex ids, W3C flags)."""
+
+    trace_id: str
+    span_id: str
+    flags: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node's storage as its collector sees it.
+
+    `interval_s` is the heartbeat period that the collector keeps; `sent_epoch_s` is informational only: age is
+    measured by the receiver, never by comparing clocks.
+    """
+
+    node: str
+    sequence: Sequence
+    interval_s: float
+    storages: tuple[StorageStatus, ...]
+    node_uid: str = ""
+    boot_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, float | str] = field(default_factory=dict)
+    sent_epoch_s: float = 0.0
+    probe: ProbeContext | None = None

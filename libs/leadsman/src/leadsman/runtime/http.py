@@ -1,0 +1,93 @@
+"""An HTTP server (uvicorn) that lives inside a service's task group and leaves signals to it."""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from typing import Any
+
+import uvicorn
+
+from leadsman.domain.errors import LeadsmanError
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+KEEP_ALIVE_S = 120
+"""Longer than the 90 s after which Go's client drops an idle connection; closing first fails a scheduling attempt."""
+
+
+class ListenError(LeadsmanError):
+    """The address cannot be listened on."""
+
+
+class HttpServer(uvicorn.Server):
+    """Serves one ASGI app; `port` is known once `listen` has returned."""
+
+    def __init__(self, app: AsgiApp, host: str, port: int, *, drain_s: int = 5) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                loop="uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=drain_s,
+            )
+        )
+        self._host = host
+        self._port = port
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Do nothing: the service's own runtime handles signals."""
+        yield
+
+    @property
+    def port(self) -> int:
+        """The port in use, also when 0 was asked for."""
+        return self._port
+
+    async def listen(self) -> None:
+        """Bind the address and begin to answer.
+
+        Raises:
+            ListenError: the address is taken or not ours.
+        """
+        try:
+            socket = self.config.bind_socket()
+        except SystemExit as error:  # uvicorn's way to say that bind failed
+            raise ListenError(
+                f"cannot listen on {self._host}:{self._port}: the port is taken or the address is not ours; "
+                "choose another one"
+            ) from error
+        self._port = socket.getsockname()[1]
+        self._socket = socket
+
+    async def run_forever(self) -> None:
+        """Answer until cancelled, then finish what is under way (at most `drain_s` seconds)."""
+        await self.serve(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Stop accepting; `run_forever` returns once open requests are answered."""
+        self.should_exit = True
+
+
+async def respond(send: Send, status: int, body: bytes, content_type: bytes = b"application/json") -> None:
+    """Send one whole answer; Content-Length lets the client reuse its connection."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-type", content_type), (b"content-length", str(len(body)).encode())],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})

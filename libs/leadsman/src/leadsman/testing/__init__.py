@@ -1,0 +1,1 @@
+"""Doubles for what cannot break on demand: clocks, disks and CSI drivers; and a real nats-server on a free port."""

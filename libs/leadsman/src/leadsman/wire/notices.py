@@ -1,0 +1,69 @@
+"""Small JSON bodies on the bus: wake-ups of rejected pods, and the list of backends that the cluster uses."""
+
+import msgspec
+
+from leadsman.wire.errors import WireError
+
+
+class WakeNotice(msgspec.Struct, frozen=True):
+    """A filter replica's rejected set has shrunk, and the new set is already in force there.
+
+    `instance` and `generation` name the change; two gateways that saw the same notice write the same value, so the
+    API server sees one change.
+    """
+
+    instance: str
+    generation: int
+    storages: list[str] = []
+
+
+class Backend(msgspec.Struct, frozen=True):
+    """One backend that volumes of the cluster use, with the addresses (`host:port`) a node must reach."""
+
+    driver: str
+    backend: str
+    endpoints: list[str] = []
+
+
+class BackendList(msgspec.Struct, frozen=True):
+    """Everything that `leadsman.v1.backends` carries: the whole list, on change and every 30 s."""
+
+    backends: list[Backend]
+    v: int = 1
+
+
+_wake = msgspec.json.Decoder(WakeNotice)
+_backends = msgspec.json.Decoder(BackendList)
+_encoder = msgspec.json.Encoder()
+
+
+def encode_notice(notice: WakeNotice | BackendList) -> bytes:
+    """The JSON body of `notice`."""
+    return _encoder.encode(notice)
+
+
+def decode_wake(body: bytes) -> WakeNotice:
+    """The wake-up in `body`.
+
+    Raises:
+        WireError: the body is not a wake notice.
+    """
+    try:
+        return _wake.decode(body)
+    except msgspec.DecodeError as error:
+        raise WireError(f"not a wake notice: {error}") from error
+
+
+def decode_backends(body: bytes) -> BackendList:
+    """The backend list in `body`.
+
+    Raises:
+        WireError: the body is not a backend list of version 1.
+    """
+    try:
+        listed = _backends.decode(body)
+    except msgspec.DecodeError as error:
+        raise WireError(f"not a backend list: {error}") from error
+    if listed.v != 1:
+        raise WireError(f"backend list of version {listed.v}; this build reads version 1")
+    return listed

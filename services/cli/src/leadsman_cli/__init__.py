@@ -1,0 +1,1 @@
+"""The leadsman command: run the pipeline locally, break it, ask it."""

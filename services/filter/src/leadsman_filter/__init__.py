@@ -1,0 +1,1 @@
+"""Keeps pods off nodes whose storage is broken for them."""

@@ -1,0 +1,1 @@
+"""The HTTP scheduler extender that kube-scheduler calls."""

@@ -1,0 +1,1 @@
+"""Sounds the storage of one node and publishes what it finds."""

@@ -1,0 +1,1 @@
+"""Ranks the nodes that the filter lets through."""

@@ -1,0 +1,57 @@
+"""The binaries and the control plane all e2e tests share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from leadsman_e2e.api import Api
+from leadsman_e2e.plane import ControlPlane
+
+BUILD = Path(__file__).parent / "controlplane" / "build.py"
+BIN_DIR = pytest.StashKey[Path | None]()
+
+# Service accounts of our own manifests that run with the rights those manifests give them.
+SERVICE_ACCOUNTS = (("leadsman", "leadsman-gateway"),)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Provide the binaries before the first test.
+
+    A build takes minutes: here its progress shows, and it counts against no test's time limit.
+    """
+    wanted = any(item.path.is_relative_to(BUILD.parent.parent) for item in session.items)
+    if not wanted or session.config.option.collectonly:
+        return
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    with capture.global_and_fixture_disabled():
+        run = subprocess.run([sys.executable, str(BUILD)], stdout=subprocess.PIPE, text=True, check=False)
+    session.config.stash[BIN_DIR] = Path(run.stdout.splitlines()[-1]) if run.returncode == 0 else None
+
+
+@pytest.fixture(scope="session")
+def kube_bin_dir(request: pytest.FixtureRequest) -> Path:
+    """The directory of the Kubernetes binaries."""
+    directory = request.config.stash[BIN_DIR]
+    if directory is None:
+        pytest.fail("no Kubernetes binaries: build.py said why before the first test", pytrace=False)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def plane(kube_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A running control plane without a scheduler and without nodes."""
+    workdir = tmp_path_factory.mktemp("plane")
+    with ControlPlane.start(kube_bin_dir, workdir, SERVICE_ACCOUNTS) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def api(plane: ControlPlane) -> Api:
+    """A client with all rights."""
+    return plane.api
