@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from leadsman_e2e.api import Api, Object
 
 # An image nobody pulls: there are no kubelets.
-IMAGE = "registry.invalid/pause"
+IMAGE = "pause"
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
 

@@ -21,6 +21,8 @@ from leadsman_e2e.process import Process, free_ports, stop_all
 from leadsman_e2e.waiting import wait_for
 
 START_TIMEOUT_SECONDS = 60.0
+# Short: no data outlives the test, and one that is still starting ignores SIGTERM anyway.
+STOP_GRACE_SECONDS = 2.0
 
 
 class ControlPlane:
@@ -95,7 +97,7 @@ class ControlPlane:
 
     def stop(self) -> None:
         """End all processes and drop etcd's data; logs stay. Harmless when already stopped."""
-        stop_all(list(reversed(self.processes)))
+        stop_all(list(reversed(self.processes)), STOP_GRACE_SECONDS)
         self.processes.clear()
         shutil.rmtree(self.workdir / "etcd", ignore_errors=True)
 

@@ -112,7 +112,11 @@ class Process:
 
 
 def stop_all(processes: Sequence[Process], grace: float = STOP_GRACE_SECONDS) -> None:
-    """Stop several processes side by side, all within about `grace` seconds."""
+    """Stop several processes side by side, all within about `grace` seconds.
+
+    Each gets SIGTERM twice, which Kubernetes components take as "now": a graceful end of the API
+    server waits for its watchers, and nothing here needs it.
+    """
     deadline = time.monotonic() + grace
     for process in processes:
         process.request_stop()

@@ -1,0 +1,56 @@
+# Everything a contributor types. A fresh machine needs Python >= 3.11 and make; the rest is installed into .tools and .venv.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+UV := .tools/bin/uv
+VENV := .venv/.synced
+export UV_PYTHON_DOWNLOADS := never
+export UV_PYTHON ?= $(PYTHON)
+export UV_PROJECT_ENVIRONMENT := .venv
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help up test e2e bench verify gen fmt clean
+
+help: ## list these targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo '  ARGS="…" is passed on, for example: make up ARGS="--nodes 5 --port 9000"'
+
+up: $(VENV) ## run the whole pipeline on this machine until Ctrl-C
+	@exec leadsman up $(ARGS)
+
+test: $(VENV) ## unit, contract, integration and system tests
+	@pytest $(ARGS)
+
+e2e: $(VENV) ## scenarios against a real etcd, kube-apiserver and kube-scheduler (needs Go, or KUBE_BIN_DIR)
+	@pytest tests/e2e -m e2e --timeout 300 -s $(ARGS)
+
+bench: $(VENV) ## the same load on Leadsman and on a Go extender, ratios in one run (needs Go and a C compiler)
+	@python tests/bench/run.py $(ARGS)
+
+verify: $(VENV) ## every static check; lists all failures with the command that repairs each
+	@python tests/verify.py $(ARGS)
+
+gen: $(VENV) ## regenerate the code of proto/
+	@python proto/gen.py
+
+fmt: $(VENV) ## format code and apply safe fixes
+	@ruff format .
+	@ruff check --fix .
+
+clean: ## remove what make created in this folder
+	@rm -rf .venv .tools .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Leadsman needs Python >= 3.11, this is {sys.version.split()[0]}; set PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -m venv .tools || { echo 'python3 -m venv failed; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@echo "installing uv $(UV_VERSION) into .tools"
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+$(VENV): $(UV) pyproject.toml uv.lock $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
+	@$(UV) sync --locked --quiet || { $(UV) sync --locked; exit 1; }
+	@touch $@
