@@ -1,8 +1,8 @@
 """Run every static check, then list each failure with the command that repairs it.
 
-    tests/verify.py            all checks
-    tests/verify.py ruff types only those named
-    tests/verify.py --list     their names
+tests/verify.py            all checks
+tests/verify.py ruff types only those named
+tests/verify.py --list     their names
 """
 
 import argparse
@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MEMBERS = ("libs/leadsman", *(f"services/{name}" for name in ("gateway", "filter", "scorer", "health-collector", "cli")))
+MEMBERS = (
+    "libs/leadsman",
+    *(f"services/{name}" for name in ("gateway", "filter", "scorer", "health-collector", "cli")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,11 @@ class Check:
 CHECKS = (
     Check("format", ("ruff", "format", "--check", "--quiet", "."), "make fmt"),
     Check("ruff", ("ruff", "check", "--quiet", "."), "make fmt, then mend what remains by hand"),
-    Check("types", ("mypy", *(f"{member}/src" for member in MEMBERS), "tests", "proto/gen.py"), "mend the types named above"),
+    Check(
+        "types",
+        ("mypy", *(f"{member}/src" for member in MEMBERS), "tests", "proto/gen.py"),
+        "mend the types named above",
+    ),
     Check("layers", ("lint-imports", "--no-cache"), "move the import; the contracts are in pyproject.toml"),
     Check("proto-lint", ("buf", "lint"), "mend proto/leadsman as named above"),
     Check("gen", (sys.executable, "proto/gen.py", "--check"), "make gen"),

@@ -1,4 +1,4 @@
-"""The binaries and the control plane all e2e tests share."""
+"""What all e2e tests share: the binaries, the control plane, and a cluster with Leadsman in it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from leadsman_e2e.api import Api
+from leadsman_e2e.cluster import Cluster
+from leadsman_e2e.pipeline import NAMESPACE
 from leadsman_e2e.plane import ControlPlane
+from leadsman_e2e.timings import Timings
 
 BUILD = Path(__file__).parent / "controlplane" / "build.py"
 BIN_DIR = pytest.StashKey[Path | None]()
+TIMINGS = pytest.StashKey[Timings]()
 
 # Service accounts of our own manifests that run with the rights those manifests give them.
-SERVICE_ACCOUNTS = (("leadsman", "leadsman-gateway"),)
+SERVICE_ACCOUNTS = ((NAMESPACE, "leadsman-gateway"),)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,3 +60,25 @@ def plane(kube_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def api(plane: ControlPlane) -> Api:
     """A client with all rights."""
     return plane.api
+
+
+@pytest.fixture(scope="session")
+def timings(request: pytest.FixtureRequest) -> Timings:
+    """Where scenarios note how long things took; printed at the end of the run."""
+    return request.config.stash.setdefault(TIMINGS, Timings())
+
+
+@pytest.fixture(scope="session")
+def cluster(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes with real collectors, and kube-scheduler configured by the file that we ship."""
+    with Cluster.start(plane, tmp_path_factory.mktemp("leadsman")) as cluster:
+        yield cluster
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print what the scenarios measured."""
+    measured = config.stash.get(TIMINGS, None)
+    if measured and measured.lines():
+        terminalreporter.section("measured on the real scheduler")
+        for line in measured.lines():
+            terminalreporter.write_line(line)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+
 from leadsman_e2e import objects
 from leadsman_e2e.api import Api, ApiError, Object, condition
 from leadsman_e2e.plane import ControlPlane
@@ -140,14 +141,14 @@ def test_a_deployment_makes_pods(api: Api, node: str) -> None:
 
 
 def test_a_service_account_has_no_rights_of_its_own(plane: ControlPlane) -> None:
-    path = plane.service_account_kubeconfig("leadsman", "leadsman-gateway")
+    path = plane.service_account_kubeconfig("leadsman-system", "leadsman-gateway")
     token = yaml.safe_load(path.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
     with pytest.raises(ApiError) as refused:
         Api(plane.server, token, plane.ca).list("Node")
     assert refused.value.status == 403
-    assert "system:serviceaccount:leadsman:leadsman-gateway" in str(refused.value)
+    assert "system:serviceaccount:leadsman-system:leadsman-gateway" in str(refused.value)
     with pytest.raises(KeyError, match=r"pass .* to ControlPlane"):
-        plane.service_account_kubeconfig("leadsman", "stranger")
+        plane.service_account_kubeconfig("leadsman-system", "stranger")
 
 
 def test_a_scheduler_that_does_not_start_says_why(plane: ControlPlane, tmp_path: Path) -> None:

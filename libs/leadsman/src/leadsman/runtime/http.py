@@ -1,6 +1,7 @@
 """An HTTP server (uvicorn) that lives inside a service's task group and leaves signals to it."""
 
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from typing import Any
 
@@ -62,15 +63,14 @@ class HttpServer(uvicorn.Server):
         Raises:
             ListenError: the address is taken or not ours.
         """
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
-            socket = self.config.bind_socket()
-        except SystemExit as error:  # uvicorn's way to say that bind failed
+            self._socket = socket.create_server((self._host, self._port), family=family, backlog=1024)
+        except OSError as error:
             raise ListenError(
-                f"cannot listen on {self._host}:{self._port}: the port is taken or the address is not ours; "
-                "choose another one"
+                f"cannot listen on {self._host}:{self._port}: {error.strerror}; choose another address or port"
             ) from error
-        self._port = socket.getsockname()[1]
-        self._socket = socket
+        self._port = self._socket.getsockname()[1]
 
     async def run_forever(self) -> None:
         """Answer until cancelled, then finish what is under way (at most `drain_s` seconds)."""

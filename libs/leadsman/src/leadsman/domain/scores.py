@@ -1,0 +1,65 @@
+"""A node's score for a pod: 0 (last resort) to 10 (best), from the states of the storage that the pod needs.
+
+| state in force                | score |
+| ----------------------------- | ----- |
+| HEALTHY                       | 10    |
+| UNKNOWN, or no report         | 5; where policy penalizes it 1, where policy rejects it 0 |
+| DEGRADED                      | 3     |
+| UNHEALTHY, NOT_APPLICABLE     | 0     |
+
+A need scores as the worse of its backend and its driver, as far as the node's report lists them; a pod with several
+needs scores as the worst of them, because it runs only where all of them work.
+"""
+
+from leadsman.domain.health_index import Health, HealthIndex, levels
+from leadsman.domain.reasons import Reason
+from leadsman.domain.report import StorageKey
+from leadsman.domain.states import State
+from leadsman.domain.storage_policy import DriverPolicy, Treatment
+from leadsman.domain.verdicts import ScoreAnswer
+
+MAX_SCORE = 10
+"""kube-scheduler's upper end for an extender (`MaxExtenderPriority`)."""
+
+_BY_STATE = {State.HEALTHY: MAX_SCORE, State.DEGRADED: 3, State.NOT_APPLICABLE: 0, State.UNHEALTHY: 0}
+_UNKNOWN = {Treatment.ALLOW: 5, Treatment.PENALIZE: 1, Treatment.REJECT: 0}
+
+
+def score_of(health: Health, policy: DriverPolicy) -> int:
+    """The score of storage in this state."""
+    if health.state is not State.UNKNOWN:
+        return _BY_STATE[health.state]
+    return _UNKNOWN[policy.stale if health.reason is Reason.STALE else policy.unknown]
+
+
+def score_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> ScoreAnswer:
+    """The answer for a pod with `needs`: a score for every node that lists some of them, and one for the rest."""
+    merged: dict[str, int] = {}
+    default = MAX_SCORE
+    for need in needs:
+        scores = _need_scores(index, need)
+        unlisted = score_of(index.unlisted, index.policy.of(need.driver))
+        merged = _minimum(merged, default, scores, unlisted) if need is not needs[0] else scores
+        default = min(default, unlisted)
+    return ScoreAnswer(merged, default)
+
+
+def _need_scores(index: HealthIndex, need: StorageKey) -> dict[str, int]:
+    policy = index.policy.of(need.driver)
+    keys = levels(need)
+    scores: dict[str, int] = {}
+    for key in keys:
+        scores |= dict.fromkeys(index.in_state(key, State.HEALTHY), MAX_SCORE)
+    for key in keys:
+        for state in State:
+            if state is not State.HEALTHY:
+                for node, health in index.in_state(key, state).items():
+                    scores[node] = min(scores.get(node, MAX_SCORE), score_of(health, policy))
+    return scores
+
+
+def _minimum(first: dict[str, int], first_default: int, second: dict[str, int], second_default: int) -> dict[str, int]:
+    return {
+        node: min(first.get(node, first_default), second.get(node, second_default))
+        for node in first.keys() | second.keys()
+    }
