@@ -178,7 +178,7 @@ class Pipeline:
         process = Process.start("nats-server", command, self.workdir / "nats.log")
         self._processes.append(process)
         wait_for("nats-server is ready", self._watch(process, lambda: "Server is ready" in process.log_tail(50)))
-        asyncio.run(ensure_streams([self.nats_url]))
+        asyncio.run(ensure_streams((self.nats_url,)))
 
     def _start_node(self, name: str) -> None:
         folder = self.workdir / name

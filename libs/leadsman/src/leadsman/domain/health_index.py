@@ -6,17 +6,14 @@ time and ages are arguments.
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from leadsman.domain.reasons import Reason
 from leadsman.domain.report import NodeReport, StorageKey, StorageStatus
-from leadsman.domain.states import Evidence, State
+from leadsman.domain.states import Evidence, State, severity
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
-
-RECHECK_S = 60.0
-"""How soon, at the latest, the index notices that the cache behind it has forgotten a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +38,6 @@ NOT_OBSERVED = health(State.UNKNOWN, Reason.NOT_OBSERVED, Evidence.CONTROL_PLANE
 """In force where no report says anything."""
 
 _HOLDING = frozenset({State.UNHEALTHY, State.NOT_APPLICABLE})
-_NEED_RANK = {
-    State.HEALTHY: 0,
-    State.UNKNOWN: 1,
-    State.DEGRADED: 2,
-    State.NOT_APPLICABLE: 3,
-    State.UNHEALTHY: 4,
-}
 _NONE: Mapping[str, Health] = {}
 
 
@@ -95,10 +85,12 @@ class HealthIndex:
     """Effective states of all nodes, with a generation that grows whenever one of them changes.
 
     A need looks at its backend and its driver, as far as a node's report lists them; where neither is listed,
-    `unlisted` is in force. `now_s` must never go back and may be any clock of the caller's.
+    `unlisted` is in force. `now_s` must never go back and may be any clock of the caller's. Generations begin at
+    `first_generation`, which a process takes from the time of its start, so that not even by accident two starts
+    give the same number to different answers.
     """
 
-    def __init__(self, policy: StoragePolicy) -> None:
+    def __init__(self, policy: StoragePolicy, first_generation: int = 1) -> None:
         self.policy = policy
         self._limits = policy.age_limits()
         self._nodes: dict[str, _Node] = {}
@@ -106,8 +98,8 @@ class HealthIndex:
         self._due: list[tuple[float, str]] = []
         self._recovered: set[StorageKey] = set()
         self._blind = False
-        self._clock = 1
-        self._floor = 1
+        self._changes = first_generation
+        self._floor = first_generation
         self._removed = 0
 
     @property
@@ -122,15 +114,15 @@ class HealthIndex:
 
     @property
     def changes(self) -> int:
-        """Generation of the index as a whole."""
-        return self._clock
+        """Generation of the index as a whole: grows with every change of any state in force."""
+        return self._changes
 
     @property
     def nodes(self) -> int:
         """How many nodes have reported."""
         return len(self._nodes)
 
-    def storages(self) -> Iterable[StorageKey]:
+    def storages(self) -> Collection[StorageKey]:
         """Every key that some node lists."""
         return self._storages.keys()
 
@@ -143,18 +135,10 @@ class HealthIndex:
 
     def listed(self, need: StorageKey) -> set[str]:
         """Nodes that list the backend or the driver of `need`."""
-        return {node for key in levels(need) for state in State for node in self.in_state(key, state)}
-
-    def state_of(self, node: str, need: StorageKey) -> Health:
-        """What is in force on `node` for a pod with `need`: the worse of backend and driver, as far as listed."""
-        entry = self._nodes.get(node)
-        if entry is None or self._blind:
-            return self.unlisted
-        found = [entry.in_force[key] for key in levels(need) if key in entry.in_force]
-        return max(found, key=lambda one: _NEED_RANK[one.state], default=self.unlisted)
+        return set().union(*[self.in_state(key, state) for key in levels(need) for state in State])
 
     def generation(self, needs: Iterable[StorageKey]) -> int:
-        """A number that grows whenever what `needs` depend on has changed; at least 1, never back."""
+        """A number that grows whenever what `needs` depend on has changed; never 0, never back."""
         latest = self._floor
         for need in needs:
             for key in levels(need):
@@ -178,12 +162,10 @@ class HealthIndex:
     def tick(self, now_s: float, age_of: Callable[[str], float | None], frozen_for_s: float | None = None) -> None:
         """Let time pass; call it about once a second. Looks only at nodes whose age may have reached a limit.
 
-        `age_of` is the authority on ages (None: forgotten); `frozen_for_s` is how long the bus has been out of
-        reach, None while it works. A frozen bus stops the ageing, until the policy's limit makes everything unknown.
+        `age_of` is the authority on ages (None: forgotten); they stand still while the bus is out of reach.
+        `frozen_for_s` is how long that has been so, None while it works; beyond the policy's limit all is unknown.
         """
         self._set_blind(frozen_for_s is not None and frozen_for_s >= self.policy.bus_frozen_max_age_s)
-        if frozen_for_s is not None:
-            return
         for node in self._pop_due(now_s):
             age_s = age_of(node)
             if age_s is None:
@@ -199,6 +181,11 @@ class HealthIndex:
         if entry is not None:
             for key, old in entry.in_force.items():
                 self._move(node, key, old, None)
+
+    @property
+    def recovering(self) -> bool:
+        """Whether `take_recovered` has something to tell."""
+        return bool(self._recovered)
 
     def take_recovered(self) -> set[StorageKey]:
         """Keys whose set of rejected nodes has shrunk since the last call; each is told once."""
@@ -228,11 +215,11 @@ class HealthIndex:
                 del storage.by_state[old.state]
         if new is not None:
             storage.by_state.setdefault(new.state, {})[node] = new
-        self._clock += 1
-        storage.changed = self._clock
+        self._changes += 1
+        storage.changed = self._changes
         if not storage.by_state:
             del self._storages[key]
-            self._removed = self._clock
+            self._removed = self._changes
         if self._rejects(key, old) and not self._rejects(key, new):
             self._recovered.add(key)
 
@@ -243,8 +230,8 @@ class HealthIndex:
         if blind == self._blind:
             return
         self._blind = blind
-        self._clock += 1
-        self._floor = self._clock
+        self._changes += 1
+        self._floor = self._changes
         if blind:
             self._recovered |= {
                 key for key, storage in self._storages.items() if not _HOLDING.isdisjoint(storage.by_state)
@@ -253,9 +240,10 @@ class HealthIndex:
     def _schedule(self, node: str, entry: _Node, age_s: float, now_s: float) -> None:
         """See that `node` is looked at when its age reaches the next limit; an earlier look does no harm."""
         entry.age_s = age_s
-        at = bisect_right(self._limits, age_s)
-        wait_s = self._limits[at] - age_s if at < len(self._limits) else RECHECK_S
-        due_s = now_s + min(wait_s, RECHECK_S)
+        passed = bisect_right(self._limits, age_s)
+        if passed == len(self._limits):
+            return
+        due_s = now_s + self._limits[passed] - age_s
         if due_s < entry.due_s:
             entry.due_s = due_s
             heapq.heappush(self._due, (due_s, node))
@@ -277,6 +265,6 @@ def _listed(storages: Iterable[StorageStatus]) -> dict[StorageKey, Health]:
     for status in storages:
         one = health(status.state, status.reason, status.evidence)
         other = found.get(status.key)
-        if other is None or _NEED_RANK[one.state] > _NEED_RANK[other.state]:
+        if other is None or severity(one.state) > severity(other.state):
             found[status.key] = one
     return found

@@ -30,27 +30,37 @@ def reject(health: Health, driver: str) -> Rejection:
 def filter_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> FilterAnswer:
     """The answer for a pod with `needs`, for every node."""
     rejected: dict[str, Rejection] = {}
+    weakest_first = _by_precedence(needs)[::-1]
     for state in _RANKS:
-        for key in reversed(_by_precedence(needs)):
-            _add(index, key, state, rejected)
+        for key in weakest_first:
+            rejected |= rejecting(index, key, state)
     required = [need for need in sorted(needs) if _rejects_unlisted(index, need)]
     if not required:
         return FilterAnswer(rejected)
     return _allowed_only(index, required, rejected)
 
 
+def rejecting(index: HealthIndex, key: StorageKey, state: State) -> dict[str, Rejection]:
+    """Nodes that list `key` in `state` and are rejected for it."""
+    policy = index.policy.of(key.driver)
+    if state is State.UNKNOWN and Treatment.REJECT not in (policy.unknown, policy.stale):
+        return {}
+    nodes = index.in_state(key, state)
+    judged: dict[int, Rejection | None] = {}  # by identity: there is one Health for each combination of values
+    found: dict[str, Rejection] = {}
+    for node, health in nodes.items():
+        if id(health) not in judged:
+            rejected = treatment(health, policy) is Treatment.REJECT
+            judged[id(health)] = reject(health, key.driver) if rejected else None
+        rejection = judged[id(health)]
+        if rejection is not None:
+            found[node] = rejection
+    return found
+
+
 def _by_precedence(needs: tuple[StorageKey, ...]) -> list[StorageKey]:
     keys = {key for need in needs for key in levels(need)}
     return sorted(keys, key=lambda key: (key.driver, not key.backend, key.backend))
-
-
-def _add(index: HealthIndex, key: StorageKey, state: State, rejected: dict[str, Rejection]) -> None:
-    policy = index.policy.of(key.driver)
-    if state is State.UNKNOWN and Treatment.REJECT not in (policy.unknown, policy.stale):
-        return
-    for node, health in index.in_state(key, state).items():
-        if treatment(health, policy) is Treatment.REJECT:
-            rejected[node] = reject(health, key.driver)
 
 
 def _rejects_unlisted(index: HealthIndex, need: StorageKey) -> bool:
@@ -62,8 +72,6 @@ def _allowed_only(index: HealthIndex, required: list[StorageKey], rejected: dict
     first = required[0]
     allowed = index.listed(first)
     for need in required[1:]:
-        listed = index.listed(need)
-        for node in allowed - listed:
+        for node in allowed - index.listed(need):
             rejected.setdefault(node, reject(index.unlisted, need.driver))
-        allowed &= listed
     return FilterAnswer(rejected, frozenset(allowed - rejected.keys()), reject(index.unlisted, first.driver))

@@ -34,32 +34,25 @@ def score_of(health: Health, policy: DriverPolicy) -> int:
 
 def score_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> ScoreAnswer:
     """The answer for a pod with `needs`: a score for every node that lists some of them, and one for the rest."""
-    merged: dict[str, int] = {}
+    scores: dict[str, int] = {}
+    for key in {key for need in needs for key in levels(need)}:
+        scores |= dict.fromkeys(index.in_state(key, State.HEALTHY), MAX_SCORE)
+    for need in needs:
+        _lower(index, need, scores)
     default = MAX_SCORE
     for need in needs:
-        scores = _need_scores(index, need)
         unlisted = score_of(index.unlisted, index.policy.of(need.driver))
-        merged = _minimum(merged, default, scores, unlisted) if need is not needs[0] else scores
         default = min(default, unlisted)
-    return ScoreAnswer(merged, default)
+        for node in scores.keys() - index.listed(need):  # listed for another need only
+            scores[node] = min(scores[node], unlisted)
+    return ScoreAnswer(scores, default)
 
 
-def _need_scores(index: HealthIndex, need: StorageKey) -> dict[str, int]:
+def _lower(index: HealthIndex, need: StorageKey, scores: dict[str, int]) -> None:
+    """Bring the nodes down whose storage for `need` is less than healthy."""
     policy = index.policy.of(need.driver)
-    keys = levels(need)
-    scores: dict[str, int] = {}
-    for key in keys:
-        scores |= dict.fromkeys(index.in_state(key, State.HEALTHY), MAX_SCORE)
-    for key in keys:
+    for key in levels(need):
         for state in State:
             if state is not State.HEALTHY:
                 for node, health in index.in_state(key, state).items():
                     scores[node] = min(scores.get(node, MAX_SCORE), score_of(health, policy))
-    return scores
-
-
-def _minimum(first: dict[str, int], first_default: int, second: dict[str, int], second_default: int) -> dict[str, int]:
-    return {
-        node: min(first.get(node, first_default), second.get(node, second_default))
-        for node in first.keys() | second.keys()
-    }

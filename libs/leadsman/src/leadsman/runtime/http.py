@@ -1,5 +1,6 @@
 """An HTTP server (uvicorn) that lives inside a service's task group and leaves signals to it."""
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
@@ -74,7 +75,12 @@ class HttpServer(uvicorn.Server):
 
     async def run_forever(self) -> None:
         """Answer until cancelled, then finish what is under way (at most `drain_s` seconds)."""
-        await self.serve(sockets=[self._socket])
+        try:
+            await self.serve(sockets=[self._socket])
+        except asyncio.CancelledError:
+            if self.started:  # uvicorn itself would leave its connections open
+                await self.shutdown(sockets=[self._socket])
+            raise
 
     def stop(self) -> None:
         """Stop accepting; `run_forever` returns once open requests are answered."""

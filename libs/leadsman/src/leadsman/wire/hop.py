@@ -53,11 +53,15 @@ def decode_requirements(messages: Iterable[requirements_pb2.Requirement]) -> tup
 def pack_rejections(rejected: Mapping[str, Rejection]) -> filter_pb2.NodeReasons:
     """Nodes and reasons in a few fields, whatever the number of nodes."""
     kinds: dict[Rejection, int] = {}
+    numbers: dict[int, int] = {}  # by identity: hashing a Rejection for every node costs more than all the rest
     index = bytearray()
     for rejection in rejected.values():
-        number = kinds.get(rejection)
+        number = numbers.get(id(rejection))
         if number is None:
-            number = kinds.setdefault(rejection, len(kinds)) if len(kinds) < _MAX_KINDS else _MAX_KINDS
+            number = (
+                kinds.setdefault(rejection, len(kinds)) if len(kinds) < _MAX_KINDS else kinds.get(rejection, _MAX_KINDS)
+            )
+            numbers[id(rejection)] = number
         index.append(number)
     drivers = [rejection.driver for rejection in kinds]
     reasons = [rejection.reason.value for rejection in kinds]
@@ -76,6 +80,8 @@ def unpack_rejections(message: filter_pb2.NodeReasons) -> dict[str, Rejection]:
         WireError: the packed fields do not fit each other.
     """
     nodes = message.nodes.split("\n") if message.nodes else []
+    if len(message.reasons) != len(message.drivers):
+        raise WireError(f"filter answer lists {len(message.reasons)} reasons but {len(message.drivers)} drivers")
     kinds = [
         Rejection(Reason.parse(reason), driver) for reason, driver in zip(message.reasons, message.drivers, strict=True)
     ]

@@ -1,0 +1,116 @@
+"""The health of all nodes as this replica knows it: fed by the bus, aged by the clock, shown to people."""
+
+import asyncio
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from leadsman.bus.connect import Bus
+from leadsman.bus.replica import Replica
+from leadsman.domain.clock import Clock
+from leadsman.domain.durations import format_duration
+from leadsman.domain.health_index import HealthIndex
+from leadsman.domain.report import NodeReport
+from leadsman.domain.storage_policy import StoragePolicy
+from leadsman.runtime.admin import Check
+from leadsman.telemetry.logs import get_logger
+
+TICK_S = 1.0
+"""How often ages are looked at."""
+
+log = get_logger("hop.cache")
+
+
+class HealthCache:
+    """Keeps a HealthIndex in step with the bus. `after_change` runs in the same turn, once a change is in force."""
+
+    def __init__(self, bus: Bus, policy: StoragePolicy, *, clock: Clock, registry: CollectorRegistry) -> None:
+        self.index = HealthIndex(policy, first_generation(clock))
+        self.after_change: Callable[[], None] = _nothing
+        self._clock = clock
+        self._replica = Replica(bus, clock=clock, registry=registry, listener=self, on_forget=self.on_forget)
+        self._measure(registry)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first full snapshot has been taken in."""
+        return self._replica.synced
+
+    @property
+    def frozen(self) -> bool:
+        """Whether NATS is out of reach, so that the last known states stand."""
+        return self._replica.frozen
+
+    def on_report(self, report: NodeReport, age_s: float) -> None:
+        """Take in a node's newest report (called by the replica)."""
+        self.index.apply(report, age_s, self._clock.monotonic())
+        self.after_change()
+
+    def on_forget(self, node: str) -> None:
+        """Drop a node that has been silent for very long (called by the replica)."""
+        self.index.forget(node)
+        self.after_change()
+
+    def tick(self) -> None:
+        """Let states age by what the clock says now."""
+        was_blind = self.index.blind
+        frozen_for_s = self._replica.frozen_for_s if self._replica.frozen else None
+        self.index.tick(self._clock.monotonic(), self._replica.age, frozen_for_s)
+        if self.index.blind != was_blind:
+            log.info("every state counts as unknown" if self.index.blind else "states count again")
+        self.after_change()
+
+    async def keep_in_step(self) -> None:
+        """Eternal task: follow the bus."""
+        await self._replica.run()
+
+    async def keep_ageing(self) -> None:
+        """Eternal task: age the states."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.tick()
+
+    def checks(self) -> list[Check]:
+        """Readiness: synced once. A lost bus is shown but leaves the service ready: stale answers beat none."""
+        return [
+            Check("cache", self._replica.describe),
+            Check("bus", self._check_bus, required=False),
+        ]
+
+    def _check_bus(self) -> tuple[bool, str]:
+        if not self.frozen:
+            return True, "following"
+        lost = f"NATS out of reach for {format_duration(self._replica.frozen_for_s)}"
+        if self.index.blind:
+            return False, f"{lost}: every state counts as unknown"
+        limit = format_duration(self.index.policy.bus_frozen_max_age_s)
+        return False, f"{lost}: last known states stand, up to {limit}"
+
+    def _oldest(self) -> float:
+        return max(self._replica.ages().values(), default=0.0)
+
+    def _measure(self, registry: CollectorRegistry) -> None:
+        for name, words, value in (
+            ("cache_nodes", "Nodes in the cache.", lambda: self.index.nodes),
+            ("cache_storages", "Distinct (driver, backend) pairs in the cache.", lambda: len(self.index.storages())),
+            ("cache_oldest_entry_age_seconds", "Age of the oldest report in the cache.", self._oldest),
+            ("cache_changes", "Generation of the cache: grows with every change of a state.", self._changes),
+            ("bus_frozen", "1 while NATS is out of reach and ages stand still.", lambda: float(self.frozen)),
+            ("cache_blind", "1 while every state counts as unknown, NATS having been lost for too long.", self._blind),
+        ):
+            Gauge(f"leadsman_{name}", words, registry=registry).set_function(value)
+
+    def _changes(self) -> float:
+        return float(self.index.changes)
+
+    def _blind(self) -> float:
+        return float(self.index.blind)
+
+
+def first_generation(clock: Clock) -> int:
+    """Where generations begin in a process that starts now: milliseconds since 1970, with room for 1024 in each."""
+    return int(clock.epoch() * 1000) << 10
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,30 @@
+"""Node reports in one line each."""
+
+from leadsman.domain.reasons import Reason, evidence_of
+from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
+from leadsman.domain.states import Evidence, State
+
+_TYPICAL = {
+    State.HEALTHY: None,
+    State.DEGRADED: Reason.HIGH_LATENCY,
+    State.UNHEALTHY: Reason.MOUNT_HUNG,
+    State.UNKNOWN: Reason.DRIVER_STARTING,
+    State.NOT_APPLICABLE: Reason.DRIVER_NOT_REGISTERED,
+}
+
+
+def storage_key(text: str) -> StorageKey:
+    """`driver` or `driver/backend` as a key."""
+    driver, _, backend = text.partition("/")
+    return StorageKey(driver, backend)
+
+
+def status(storage: str, state: State, reason: Reason | None = None) -> StorageStatus:
+    """`storage` (`driver` or `driver/backend`) in `state`, for a reason typical of the state unless one is given."""
+    why = reason or _TYPICAL[state]
+    return StorageStatus(storage_key(storage), state, why, evidence_of(why) if why else Evidence.CONTROL_PLANE)
+
+
+def report(node: str, *statuses: StorageStatus, seq: int = 1, epoch: int = 1) -> NodeReport:
+    """A report of `node` that lists `statuses`."""
+    return NodeReport(node, Sequence(epoch, seq), 10.0, statuses)

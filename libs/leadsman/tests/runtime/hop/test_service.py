@@ -1,0 +1,163 @@
+"""The stream to a gateway, over real gRPC: greeted when fit, bounded, and ended without losing an answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry
+
+from leadsman.domain.health_index import HealthIndex
+from leadsman.domain.storage_policy import StoragePolicy
+from leadsman.runtime.grpc_server import GrpcServer
+from leadsman.runtime.hop.answers import AnswerCache, Needs
+from leadsman.runtime.hop.service import MAX_NEEDS, HopMethod, HopService
+from leadsman.runtime.options import Address
+from leadsman.v1 import filter_pb2, filter_pb2_grpc, requirements_pb2
+
+METHOD = HopMethod(
+    "filter", "leadsman.v1.FilterService", "Filter", filter_pb2.FilterRequest.FromString, filter_pb2.FilterResponse
+)
+Call = grpc.aio.StreamStreamCall[filter_pb2.FilterRequest, filter_pb2.FilterResponse]
+
+
+@dataclass
+class Hop:
+    """A server whose answers a test chooses, and a gateway's channel to it."""
+
+    service: HopService
+    opened: asyncio.Event
+    registry: CollectorRegistry
+    channel: grpc.aio.Channel
+    payload: Callable[[Needs], bytes]
+
+    def stream(self) -> Call:
+        call: Call = filter_pb2_grpc.FilterServiceStub(self.channel).Filter()
+        return call
+
+    def count(self, outcome: str) -> float:
+        return self.registry.get_sample_value("leadsman_filter_requests_total", {"outcome": outcome}) or 0.0
+
+
+@pytest.fixture
+async def hop() -> AsyncIterator[Hop]:
+    """Open from the start, with empty verdicts."""
+    opened, registry = asyncio.Event(), CollectorRegistry()
+    opened.set()
+    answers = AnswerCache(HealthIndex(StoragePolicy()), lambda _, needs: under_test.payload(needs))
+    service = HopService(METHOD, answers, opened=opened, instance="me", frozen=lambda: False, registry=registry)
+    server = GrpcServer(Address("127.0.0.1", 0), METHOD.service, service.handler())
+    await server.listen()
+    channel = grpc.aio.insecure_channel(str(server.address))
+    empty = filter_pb2.FilterResponse(rejected=filter_pb2.NodeReasons()).SerializeToString()
+    under_test = Hop(service, opened, registry, channel, lambda _: empty)
+    yield under_test
+    await channel.close()
+    await service.drain(1)
+    await server.stop()
+
+
+async def read(call: Call) -> filter_pb2.FilterResponse:
+    async with asyncio.timeout(5):
+        reply = await call.read()
+    assert isinstance(reply, filter_pb2.FilterResponse)
+    return reply
+
+
+def question(number: int, *drivers: str) -> filter_pb2.FilterRequest:
+    needs = [requirements_pb2.Requirement(driver=driver) for driver in drivers]
+    return filter_pb2.FilterRequest(id=number, requirements=needs)
+
+
+def large_verdict() -> bytes:
+    """A megabyte: more than gRPC takes in advance of a reader."""
+    return filter_pb2.FilterResponse(rejected=filter_pb2.NodeReasons(nodes="n" * 1_000_000)).SerializeToString()
+
+
+async def test_a_gateway_is_greeted_when_the_replica_is_fit_to_answer(hop: Hop) -> None:
+    """An early stream waits for its Hello, which comes the moment the service opens."""
+    hop.opened.clear()
+    call = hop.stream()
+    hello = asyncio.create_task(read(call))
+    done, _ = await asyncio.wait({hello}, timeout=0.2)
+    assert not done
+
+    hop.opened.set()
+    assert (await hello).hello.instance == "me"
+    call.cancel()
+
+
+async def test_a_bug_in_one_answer_leaves_the_stream_open(hop: Hop) -> None:
+    """The question gets a reply without a verdict, the failure is counted, and the next question is answered."""
+    good = hop.payload
+    hop.payload = lambda needs: good(needs) if "good" in str(needs) else bytes(1 // 0)
+    call = hop.stream()
+    await read(call)
+    for number, driver in ((1, "bad"), (2, "good")):
+        await call.write(question(number, driver))
+
+    assert [(reply.id, reply.WhichOneof("answer")) for reply in (await read(call), await read(call))] == [
+        (1, None),
+        (2, "rejected"),
+    ]
+    assert (hop.count("failed"), hop.count("answered")) == (1, 1)
+    call.cancel()
+
+
+async def test_a_request_with_absurdly_many_storages_is_malformed(hop: Hop) -> None:
+    """It is answered without a verdict and costs no place in the cache."""
+    call = hop.stream()
+    await read(call)
+    await call.write(question(1, *[f"driver-{number}" for number in range(MAX_NEEDS + 1)]))
+
+    assert (await read(call)).WhichOneof("answer") is None
+    assert hop.count("malformed") == 1
+    assert hop.registry.get_sample_value("leadsman_filter_answers") == 0
+    call.cancel()
+
+
+async def test_a_gateway_that_stops_reading_costs_no_memory(hop: Hop) -> None:
+    """The service stops answering it after a few replies, keeps serving others, and goes on when it reads again."""
+    hop.payload = lambda _: large_verdict()
+    slow, total = hop.stream(), 300
+    await read(slow)
+
+    async def ask_all() -> None:
+        for number in range(total):
+            await slow.write(question(number, "nfs"))
+
+    asking = asyncio.create_task(ask_all())
+    before = -1.0
+    while hop.count("answered") != before:  # until it answers no more
+        before = hop.count("answered")
+        await asyncio.sleep(0.3)
+    assert 0 < before < 30
+
+    other = hop.stream()
+    await read(other)
+    await other.write(question(7, "nfs"))
+    assert (await read(other)).id == 7
+    assert [(await read(slow)).id for _ in range(total)] == list(range(total))
+    await asking
+    slow.cancel()
+    other.cancel()
+
+
+async def test_draining_ends_idle_streams_at_once_and_gives_up_on_slow_readers(hop: Hop) -> None:
+    """An idle stream ends with OK; one whose gateway does not read is left to the server's end; no new ones."""
+    hop.payload = lambda _: large_verdict()
+    idle, slow = hop.stream(), hop.stream()
+    await read(idle)
+    await read(slow)
+    for number in range(20):
+        await slow.write(question(number, "nfs"))
+    while hop.count("answered") < 1:  # noqa: ASYNC110 - a metric has no event
+        await asyncio.sleep(0.01)
+    async with asyncio.timeout(3):
+        await hop.service.drain(0.2)
+
+    assert await idle.read() is grpc.aio.EOF
+    assert await idle.code() is grpc.StatusCode.OK
+    late = hop.stream()
+    assert await late.read() is grpc.aio.EOF

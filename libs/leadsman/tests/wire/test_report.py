@@ -1,0 +1,101 @@
+"""Node reports survive the bus, and whatever else arrives there is refused without a crash."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.domain.reasons import Reason
+from leadsman.domain.report import NodeReport, ProbeContext, Sequence, StorageKey, StorageStatus
+from leadsman.domain.states import Evidence, State
+from leadsman.testing.reports import report, status
+from leadsman.wire.errors import WireError
+from leadsman.wire.report import MAX_BODY_BYTES, MAX_STORAGES, decode_report, encode_report
+
+TEXT = st.text(max_size=12)
+SECONDS = st.floats(0, 1e9, allow_nan=False).map(lambda value: round(value, 3))
+STATUSES = st.builds(
+    StorageStatus,
+    key=st.builds(StorageKey, TEXT, TEXT),
+    state=st.sampled_from(list(State)),
+    reason=st.none() | st.sampled_from(list(Reason)),
+    evidence=st.sampled_from(list(Evidence)),
+    message=TEXT,
+    since_epoch_s=SECONDS,
+    latency_s=st.none() | SECONDS,
+)
+REPORTS = st.builds(
+    NodeReport,
+    node=TEXT,
+    sequence=st.builds(Sequence, st.integers(0, 2**50), st.integers(0, 2**50)),
+    interval_s=st.floats(1, 60),
+    storages=st.lists(STATUSES, max_size=4).map(tuple),
+    node_uid=TEXT,
+    boot_id=TEXT,
+    labels=st.dictionaries(TEXT, TEXT, max_size=3),
+    facts=st.dictionaries(TEXT, TEXT | SECONDS, max_size=3),
+    sent_epoch_s=SECONDS,
+    probe=st.none() | st.builds(ProbeContext, TEXT, TEXT, st.integers(0, 255)),
+)
+
+
+@given(sent=REPORTS)
+def test_a_report_comes_out_as_it_went_in(sent: NodeReport) -> None:
+    """Every field, present or not."""
+    assert sent == decode_report(encode_report(sent))
+
+
+@given(
+    body=st.binary()
+    | st.text().map(str.encode)
+    | st.recursive(st.none() | st.integers() | TEXT, st.lists).map(json.dumps).map(str.encode)
+)
+def test_what_is_no_report_is_refused(body: bytes) -> None:
+    """Nothing but WireError comes out of any bytes."""
+    with pytest.raises(WireError):
+        decode_report(body)
+
+
+def body_with(**changes: object) -> bytes:
+    return json.dumps({"v": 1, "node": "n1", "epoch": 1, "seq": 1, **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"v": 2}, "version 2"),
+        ({"node": None}, "node"),
+        ({"seq": "1"}, "seq"),
+        ({"storages": [{"driver": 5}]}, "driver"),
+        ({"storages": [{"driver": "x"}] * (MAX_STORAGES + 1)}, "over the limit"),
+    ],
+)
+def test_a_report_with_a_wrong_part_is_refused_by_name(changes: dict[str, object], words: str) -> None:
+    """The message names the place, so that an operator finds the collector's fault."""
+    with pytest.raises(WireError, match=words):
+        decode_report(body_with(**changes))
+
+
+def test_words_of_a_newer_collector_are_never_read_as_healthy() -> None:
+    """Unknown keys are skipped; an unknown state is UNKNOWN, an unknown reason unrecognised, evidence the weaker."""
+    storage = {"driver": "x", "state": "WOBBLY", "reason": "SolarFlare", "evidence": "HEARSAY", "colour": "red"}
+    (read,) = decode_report(body_with(storages=[storage], mood="good")).storages
+
+    assert (read.state, read.reason, read.evidence) == (State.UNKNOWN, Reason.UNRECOGNISED, Evidence.CONTROL_PLANE)
+
+
+@pytest.mark.parametrize(("sent", "expected"), [(0.001, 1.0), (3600, 60.0), (-5, 1.0)])
+def test_a_heartbeat_period_out_of_bounds_is_moved_into_them(sent: float, expected: float) -> None:
+    """No node can make itself fresh for ever."""
+    assert expected == decode_report(body_with(interval_s=sent)).interval_s
+
+
+def test_a_report_too_large_for_the_bus_is_refused_by_its_sender() -> None:
+    """The stream would drop it silently; the error says how to make it smaller."""
+    large = report(
+        "n1", *[status(f"driver/{'x' * 100}{number}", State.HEALTHY) for number in range(MAX_BODY_BYTES // 100)]
+    )
+
+    with pytest.raises(WireError, match="watch fewer backends"):
+        encode_report(large)

@@ -1,0 +1,130 @@
+"""What a report and a request cost at 5,000 nodes, printed (pytest -s); limits are far above the figures.
+
+The goals are 20 us for a report and tens of us for a request whose answer is at hand.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from leadsman.domain.health_index import HealthIndex
+from leadsman.domain.rejections import filter_answer
+from leadsman.domain.report import NodeReport
+from leadsman.domain.scores import score_answer
+from leadsman.domain.states import State
+from leadsman.domain.storage_policy import StoragePolicy
+from leadsman.runtime.hop.answers import AnswerCache, Render
+from leadsman.runtime.hop.service import HopMethod, HopService
+from leadsman.testing.reports import report, status
+from leadsman.v1 import filter_pb2, requirements_pb2, scorer_pb2
+from leadsman.wire.hop import encode_filter_answer, encode_score_answer
+from leadsman.wire.report import decode_report, encode_report
+
+pytestmark = pytest.mark.integration
+NODES = 5_000
+
+
+def node_report(number: int, seq: int, state: State = State.HEALTHY) -> NodeReport:
+    """Three drivers and two backends; every tenth node has one dead backend."""
+    nfs_a = State.UNHEALTHY if number % 10 == 0 else state
+    return report(
+        f"ip-10-0-{number // 256}-{number % 256}.eu-west-1.compute.internal",
+        status("nfs.csi.k8s.io", State.HEALTHY),
+        status("nfs.csi.k8s.io/a.example", nfs_a),
+        status("nfs.csi.k8s.io/b.example", State.HEALTHY),
+        status("ebs.csi.aws.com", State.HEALTHY),
+        status("rbd.csi.ceph.com", State.HEALTHY),
+        seq=seq,
+    )
+
+
+def full_index() -> HealthIndex:
+    index = HealthIndex(StoragePolicy())
+    for number in range(NODES):
+        index.apply(node_report(number, 1), 0, 0)
+    return index
+
+
+def cpu_us(label: str, times: int, call: Callable[[int], object]) -> float:
+    """Processor time of one call in microseconds, the best of three rounds."""
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        for number in range(times):
+            call(number)
+        best = min(best, (time.process_time() - started) / times * 1e6)
+    print(f"{label:<58} {best:8.1f} us")
+    return best
+
+
+def test_cost_of_a_report() -> None:
+    """A heartbeat without news, and a change of one state, from bytes to being in force."""
+    index = full_index()
+    same = [encode_report(node_report(number, 2)) for number in range(NODES)]
+    flips = [
+        [encode_report(node_report(number, 3, state)) for number in range(NODES)]
+        for state in (State.DEGRADED, State.HEALTHY)
+    ]
+    print(f"\n{len(same[1])} bytes with 5 storages, {NODES} nodes")
+    decode = cpu_us("decode a report", NODES, lambda number: decode_report(same[number]))
+    beat = cpu_us("decode and apply, no news", NODES, lambda number: index.apply(decode_report(same[number]), 0, 1))
+    change = cpu_us(
+        "decode and apply, one state flips",
+        2 * NODES,
+        lambda number: index.apply(decode_report(flips[number // NODES][number % NODES]), 0, 1),
+    )
+    ticks = cpu_us("tick with all nodes fresh", 1000, lambda number: index.tick(2 + number / 1e6, lambda _: 0.0))
+    aged = full_index()
+    cpu_us("tick that ages every node (once)", 1, lambda _: aged.tick(31.0, lambda _: 31.0))
+    assert max(decode, beat, change) < 200
+    assert ticks < 200
+
+
+def service_of(component: str, index: HealthIndex) -> HopService:
+    filters = HopMethod("filter", "s", "m", filter_pb2.FilterRequest.FromString, filter_pb2.FilterResponse)
+    scores = HopMethod("scorer", "s", "m", scorer_pb2.ScoreRequest.FromString, scorer_pb2.ScoreResponse)
+    render: Render = lambda index, needs: encode_filter_answer(0, 0, filter_answer(index, needs)).SerializeToString()  # noqa: E731
+    if component == "scorer":
+        render = lambda index, needs: encode_score_answer(0, 0, score_answer(index, needs)).SerializeToString()  # noqa: E731
+    return HopService(
+        filters if component == "filter" else scores,
+        AnswerCache(index, render),
+        opened=asyncio.Event(),
+        instance="me",
+        frozen=lambda: False,
+        registry=CollectorRegistry(),
+    )
+
+
+@pytest.mark.parametrize("component", ["filter", "scorer"])
+def test_cost_of_a_request(component: str) -> None:
+    """With the answer at hand, with the gateway holding it already, and after a change."""
+    index = full_index()
+    service = service_of(component, index)
+    request = filter_pb2.FilterRequest(
+        id=1,
+        profile=requirements_pb2.Profile(namespace="default", labels={"app": "db"}),
+        requirements=[
+            requirements_pb2.Requirement(driver="nfs.csi.k8s.io", backend="a.example", volume="pvc-1"),
+            requirements_pb2.Requirement(driver="ebs.csi.aws.com", volume="pvc-2"),
+        ],
+    )
+    body = request.SerializeToString()
+    first = service.reply(body)
+    assert first is not None
+    request.known_generation = filter_pb2.FilterResponse.FromString(first).generation
+    known = request.SerializeToString()
+    print(f"\n{component}: answer of {len(first)} bytes for {NODES} nodes")
+
+    def after_change(number: int) -> None:
+        index.apply(node_report(1, number, State.DEGRADED if number % 2 else State.UNHEALTHY), 0, 1)
+        service.reply(body)
+
+    cached = cpu_us("request, answer at hand", 2000, lambda _: service.reply(body))
+    unchanged = cpu_us("request, gateway holds the answer", 2000, lambda _: service.reply(known))
+    cpu_us("request after a change", 50, after_change)
+    assert cached < 500
+    assert unchanged < 300
