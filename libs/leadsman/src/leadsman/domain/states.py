@@ -30,10 +30,11 @@ class Evidence(StrEnum):
     @classmethod
     def parse(cls, text: str) -> "Evidence":
         """The evidence class called `text`; CONTROL_PLANE, the weaker one, for an unknown name."""
-        return cls.DATA_PATH if text == cls.DATA_PATH.value else cls.CONTROL_PLANE
+        return _EVIDENCE.get(text, cls.CONTROL_PLANE)
 
 
 _STATES = {state.value: state for state in State}
+_EVIDENCE = {evidence.value: evidence for evidence in Evidence}
 _SEVERITY = {
     State.HEALTHY: 0,
     State.NOT_APPLICABLE: 1,

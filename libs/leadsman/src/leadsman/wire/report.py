@@ -95,7 +95,7 @@ def decode_report(body: bytes) -> NodeReport:
     """
     try:
         raw = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # the last: nested without end
         raise WireError(f"not a node report: {error}") from error
     if raw.v != 1:
         raise WireError(f"node report of version {raw.v}; this build reads version 1")

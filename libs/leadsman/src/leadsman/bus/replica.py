@@ -1,0 +1,299 @@
+"""A replica of all node reports in memory, fed by the bus.
+
+Live messages and snapshots meet in one merge by (epoch, seq), so their order does not matter and nothing goes back.
+After every connect: the live subscription is already on its way (the bus sends it first, on the same connection),
+then the whole stream is read, and twice more what was stored since: a moment later, because a report published just
+before the subscription may be stored just after the snapshot; and two seconds later, because servers of a cluster
+may learn of the subscription late. A snapshot never removes a node.
+
+Ages are link time (`leadsman.bus.link`): they stand still while the bus is frozen. Rows of a snapshot start with the
+age that the server's own clock gives them, so no node's clock takes part.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from nats.aio.msg import Msg
+from prometheus_client import CollectorRegistry
+
+from leadsman.bus.cache import ReportCache
+from leadsman.bus.connect import Bus
+from leadsman.bus.errors import BusError, NoStreamError, NotConnectedError
+from leadsman.bus.metrics import ReplicaMetrics
+from leadsman.bus.screening import Drop, ScreeningError, check_live, screen
+from leadsman.bus.snapshot import Row, StatusStream, StreamFacts
+from leadsman.bus.streams import StreamApi
+from leadsman.bus.subjects import STATUS
+from leadsman.bus.throttle import Throttle
+from leadsman.domain.clock import Clock
+from leadsman.domain.report import NodeReport
+from leadsman.telemetry.logs import get_logger
+
+log = get_logger("bus.replica")
+
+EXPIRE_AFTER_S = 900.0
+"""A node silent for this long (link time) leaves the cache; the stream keeps its report as long."""
+
+SETTLE_S = 0.1
+CATCH_UP_AFTER_S = 2.0
+WATCH_EVERY_S = 60.0
+EXPIRE_EVERY_S = 5.0
+MAX_NODES = 100_000
+_RETRY_S = (0.25, 5.0)
+
+
+class ReplicaListener(Protocol):
+    """Who turns reports into answers."""
+
+    def on_report(self, report: NodeReport, age_s: float) -> None:
+        """A report newer than any before of its node has entered the cache; called synchronously, must not block."""
+        ...
+
+
+class Replica:
+    """The latest report of every node. Construct it, start `run`, and read; all reads are immediate.
+
+    `reports` is a read-only live view of the latest report of every node.
+    `on_forget` is told of nodes that leave the cache by long silence or by `forget`. `clock` must be the bus's.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        *,
+        registry: CollectorRegistry,
+        listener: ReplicaListener,
+        clock: Clock | None = None,
+        on_forget: Callable[[str], None] | None = None,
+        api: StreamApi | None = None,
+        expire_after_s: float = EXPIRE_AFTER_S,
+        watch_every_s: float = WATCH_EVERY_S,
+        max_nodes: int = MAX_NODES,
+    ) -> None:
+        self._bus = bus
+        self._clock = clock or bus.clock
+        self._listener = listener
+        self._on_forget = on_forget
+        self._stream = StatusStream(bus, api or StreamApi())
+        self._cache = ReportCache(max_nodes)
+        self.reports: Mapping[str, NodeReport] = self._cache.reports
+        self._expire_after = expire_after_s
+        self._watch_every = watch_every_s
+        self._wanted = asyncio.Event()
+        self._synced = False
+        self._trouble = "waiting for NATS"
+        self._facts: StreamFacts | None = None
+        self._server_lead = 0.0
+        self._throttle = Throttle()
+        self._metrics = ReplicaMetrics(registry)
+        self._metrics.follow(self.ages, lambda: self._synced, lambda: self.frozen)
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole snapshot has been loaded since the start; stays true when NATS is lost."""
+        return self._synced
+
+    @property
+    def frozen(self) -> bool:
+        """Whether NATS is lost or silent, so that ages stand still and the last known states stand."""
+        return self._bus.link.frozen(self._clock.monotonic())
+
+    @property
+    def frozen_for_s(self) -> float:
+        """Seconds since the bus was last heard; 0 unless frozen."""
+        now = self._clock.monotonic()
+        return self._bus.link.silent_for(now) if self._bus.link.frozen(now) else 0.0
+
+    def age(self, node: str) -> float | None:
+        """Seconds since the report of `node` was current, frozen time not counted; None for an unknown node."""
+        at = self._cache.current_at(node)
+        return None if at is None else max(0.0, self._link_now() - at)
+
+    def ages(self) -> Mapping[str, float]:
+        """`age` of every node, taken at one moment."""
+        return self._cache.ages(self._link_now())
+
+    def forget(self, node: str) -> None:
+        """Drop `node`, for example because the cluster no longer has it; a later report brings it back."""
+        if self._cache.forget(node):
+            self._tell_forgotten(node)
+
+    def describe(self) -> tuple[bool, str]:
+        """Whether the replica is fit to answer from, and a sentence about it for /readyz."""
+        if not self._synced:
+            return False, f"no snapshot yet: {self._trouble}"
+        known = f"{len(self.reports)} nodes"
+        if self.frozen:
+            return True, f"{known}; NATS silent for {self.frozen_for_s:.0f}s, last known states stand"
+        return True, f"{known}; {self._trouble}" if self._trouble else known
+
+    async def run(self) -> None:
+        """Keep the cache current, for ever; no message and no server can end it."""
+        self._bus.on_connect(self._on_connect)
+        await self._bus.subscribe(f"{STATUS}.*", self._on_message)
+        if self._bus.connected:
+            self._wanted.set()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sync_forever())
+            tasks.create_task(self._every(self._watch_every, self._watch))
+            tasks.create_task(self._every(EXPIRE_EVERY_S, self._expire))
+
+    async def _on_connect(self) -> None:
+        self._wanted.set()
+
+    async def _on_message(self, msg: Msg) -> None:
+        try:
+            check_live(msg.headers)
+            self._merge(msg.subject, msg.data, self._link_now(), "live")
+        except ScreeningError as error:
+            self._drop(msg.subject, error)
+
+    def _on_row(self, row: Row, facts: StreamFacts, link_then: float) -> None:
+        age = max(0.0, facts.server_time - row.stored_at)
+        if age >= self._expire_after:
+            self._metrics.dropped.labels(Drop.EXPIRED).inc()
+            return
+        try:
+            self._merge(row.subject, row.body, link_then - age, "snapshot")
+        except ScreeningError as error:
+            self._drop(row.subject, error)
+
+    def _merge(self, subject: str, body: bytes, current_at: float, path: str) -> None:
+        # The server's clock counts too: if only ours is slow, every collector would seem to live in the future.
+        report = screen(subject, body, self._clock.epoch() + max(0.0, self._server_lead))
+        if self._cache.full_for(report.node):
+            raise ScreeningError(Drop.TOO_MANY_NODES, "the cache is full; is someone inventing nodes?")
+        if not self._cache.merge(report, current_at):
+            self._metrics.dropped.labels(Drop.OLD).inc()
+            return
+        self._metrics.merged[path].inc()
+        try:
+            self._listener.on_report(report, self.age(report.node) or 0.0)
+        except Exception:
+            self._failed("the listener failed on a report")
+
+    def _drop(self, subject: str, error: ScreeningError) -> None:
+        self._metrics.dropped.labels(error.reason).inc()
+        if self._throttle.allows(error.reason, self._clock.monotonic()):
+            log.warning("dropped a node report", subject=subject, reason=error.reason.value, error=str(error))
+
+    async def _sync_forever(self) -> None:
+        retry = _RETRY_S[0]
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if await self._guarded(self._sync):
+                retry = _RETRY_S[0]
+            elif await self._undisturbed_for(retry * random.uniform(0.8, 1.2)):  # noqa: S311
+                retry = min(2 * retry, _RETRY_S[1])
+                self._wanted.set()
+
+    async def _sync(self) -> None:
+        """Load a snapshot, then what was stored in the next two seconds unless a new snapshot is asked for."""
+        started = time.perf_counter()
+        rows, last_seq = await self._load(first_seq=1)
+        await asyncio.sleep(SETTLE_S)
+        late_rows, last_seq = await self._load(first_seq=last_seq + 1)
+        took = time.perf_counter() - started
+        self._metrics.snapshots.labels("loaded").inc()
+        self._metrics.snapshot_seconds.observe(took)
+        self._metrics.snapshot_rows.set(rows + late_rows)
+        self._synced, self._trouble = True, ""
+        log.info("loaded the node reports", rows=rows + late_rows, nodes=len(self.reports), seconds=round(took, 4))
+        if await self._undisturbed_for(CATCH_UP_AFTER_S):
+            await self._load(first_seq=last_seq + 1)
+
+    async def _load(self, first_seq: int) -> tuple[int, int]:
+        facts = await self._examine()
+        link_then = self._link_now()
+        rows = 0
+
+        def on_row(row: Row) -> None:
+            nonlocal rows
+            rows += 1
+            self._on_row(row, facts, link_then)
+
+        last_seq = await self._stream.read(first_seq, facts.last_seq, on_row)
+        return rows, last_seq
+
+    async def _examine(self) -> StreamFacts:
+        """Ask for the stream's facts; a stream that was re-created or rolled back is loaded (again)."""
+        before, facts = self._facts, await self._stream.facts()
+        self._facts = facts
+        self._server_lead = facts.server_time - self._clock.epoch()
+        kind = facts.reset_since(before)
+        if kind:
+            self._metrics.stream_resets.labels(kind).inc()
+            log.warning("the status stream is not the one it was; loading it again", kind=kind, created=facts.created)
+            self._wanted.set()
+        return facts
+
+    async def _watch(self) -> None:
+        """Look for a stream that changed under a live connection; when in doubt, load it again."""
+        if self._bus.connected:
+            try:
+                await self._examine()
+            except BusError:
+                self._wanted.set()
+                raise
+
+    async def _expire(self) -> None:
+        for node in self._cache.expire(self._link_now(), self._expire_after):
+            self._metrics.expired.inc()
+            log.info("forgot a node after long silence", node=node)
+            self._tell_forgotten(node)
+
+    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await self._guarded(step)
+
+    async def _guarded(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """Run one step of an eternal task; whatever goes wrong is counted and said, and the task goes on."""
+        try:
+            await step()
+        except NotConnectedError as error:
+            self._trouble = str(error)  # the next connect asks for a snapshot
+        except BusError as error:
+            self._explain(error)
+        except Exception as error:
+            self._trouble = f"internal error: {error!r}"
+            self._failed("a step of the replica failed")
+        else:
+            return True
+        return False
+
+    def _explain(self, error: BusError) -> None:
+        result = "no_stream" if isinstance(error, NoStreamError) else "failed"
+        self._trouble = str(error)
+        self._metrics.snapshots.labels(result).inc()
+        if self._throttle.allows(result, self._clock.monotonic()):
+            log.warning("cannot load the node reports, trying on", error=str(error))
+
+    def _failed(self, what: str) -> None:
+        self._metrics.failures.inc()
+        if self._throttle.allows(what, self._clock.monotonic()):
+            log.exception("internal error, please report it", what=what)  # noqa: LOG004 - called while handling one
+
+    async def _undisturbed_for(self, seconds: float) -> bool:
+        """Wait; False as soon as a new snapshot is asked for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+            return False
+        return True
+
+    def _tell_forgotten(self, node: str) -> None:
+        if self._on_forget is None:
+            return
+        try:
+            self._on_forget(node)
+        except Exception:
+            self._failed("the listener failed on a forgotten node")
+
+    def _link_now(self) -> float:
+        return self._bus.link.value(self._clock.monotonic())

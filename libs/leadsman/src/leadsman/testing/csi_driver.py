@@ -1,0 +1,110 @@
+"""A CSI driver's Identity service as a real process on a real unix socket: `python -m leadsman.testing.csi_driver`.
+
+SIGSTOP freezes it: the kernel still accepts connections, nothing answers (facts: storage-health 6.4). SIGKILL leaves
+its socket file behind, which then refuses. SIGTERM stops it and removes the socket. SIGUSR1 makes `Probe` answer
+"not ready", SIGUSR2 "ready". It lives until stopped, or as long as its parent with --end-with-parent.
+"""
+
+import asyncio
+import functools
+import signal
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import grpc
+import grpc.aio
+from google.protobuf.wrappers_pb2 import BoolValue
+
+from leadsman.csi.v1 import csi_pb2, csi_pb2_grpc
+from leadsman.testing.parent_death import end_with_parent
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_NAMED = {code.name: code for code in grpc.StatusCode if code is not grpc.StatusCode.OK}
+
+
+class Identity(csi_pb2_grpc.IdentityServicer):
+    """Answers as it is told to.
+
+    `ready` None leaves the field out, as most drivers do. `error` and `delay_s` apply to `Probe` only, so that the
+    driver can be identified whatever is wrong with it.
+    """
+
+    def __init__(self, name: str, *, ready: bool | None, error: grpc.StatusCode | None, delay_s: float) -> None:
+        self.name = name
+        self._ready = ready
+        self._error = error
+        self._delay_s = delay_s
+
+    def say(self, *, ready: bool) -> None:
+        """From now on `Probe` answers this."""
+        self._ready = ready
+
+    async def GetPluginInfo(  # noqa: N802 - gRPC's name
+        self, request: csi_pb2.GetPluginInfoRequest, context: Context
+    ) -> csi_pb2.GetPluginInfoResponse:
+        """Who it is."""
+        del request, context
+        return csi_pb2.GetPluginInfoResponse(name=self.name, vendor_version="test")
+
+    async def GetPluginCapabilities(  # noqa: N802 - gRPC's name
+        self, request: csi_pb2.GetPluginCapabilitiesRequest, context: Context
+    ) -> csi_pb2.GetPluginCapabilitiesResponse:
+        """What it can do: nothing."""
+        del request, context
+        return csi_pb2.GetPluginCapabilitiesResponse()
+
+    async def Probe(  # noqa: N802 - gRPC's name
+        self, request: csi_pb2.ProbeRequest, context: Context
+    ) -> csi_pb2.ProbeResponse:
+        """How it is said to be."""
+        del request
+        await asyncio.sleep(self._delay_s)
+        if self._error is not None:
+            await _abort(context, self._error)
+        return csi_pb2.ProbeResponse(ready=None if self._ready is None else BoolValue(value=self._ready))
+
+
+async def _abort(context: Context, code: grpc.StatusCode) -> NoReturn:
+    await context.abort(code, f"{code.name} on request")
+    raise AssertionError("abort returned")
+
+
+async def serve(socket: Path, identity: Identity) -> None:
+    """Answer on `socket` until SIGTERM or SIGINT."""
+    server = grpc.aio.server()
+    csi_pb2_grpc.add_IdentityServicer_to_server(identity, server)
+    server.add_insecure_port(f"unix:{socket}")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, functools.partial(identity.say, ready=False))
+    loop.add_signal_handler(signal.SIGUSR2, functools.partial(identity.say, ready=True))
+    await server.start()
+    await stop.wait()
+    await server.stop(grace=0)
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--socket", type=click.Path(path_type=Path), required=True, help="Unix socket to serve on.")
+@click.option("--name", required=True, help="Driver name, as GetPluginInfo tells it.")
+@click.option("--ready", type=click.Choice(["absent", "true", "false"]), default="absent", help="`ready` of Probe.")
+@click.option("--error", type=click.Choice(sorted(_NAMED)), help="gRPC status that Probe fails with.")
+@click.option("--delay", type=float, default=0.0, help="Seconds before Probe answers.")
+@click.option("--end-with-parent", "with_parent", is_flag=True, help="Stop when the starting process ends.")
+def main(*, socket: Path, name: str, ready: str, error: str | None, delay: float, with_parent: bool) -> None:
+    """Serve csi.v1.Identity on a unix socket, well or badly."""
+    if with_parent:
+        end_with_parent()
+    said = None if ready == "absent" else ready == "true"
+    identity = Identity(name, ready=said, error=_NAMED[error] if error else None, delay_s=delay)
+    socket.parent.mkdir(parents=True, exist_ok=True)
+    socket.unlink(missing_ok=True)
+    asyncio.run(serve(socket, identity))
+    socket.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

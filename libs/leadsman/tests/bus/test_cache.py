@@ -1,0 +1,73 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.bus.cache import ReportCache
+from leadsman.domain.report import NodeReport, Sequence
+
+
+def report(node: str, epoch: int, seq: int) -> NodeReport:
+    return NodeReport(node, Sequence(epoch, seq), 10.0, ())
+
+
+ARRIVALS = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=30
+)
+
+
+@given(ARRIVALS, st.randoms())
+def test_the_result_of_a_merge_does_not_depend_on_the_order(arrivals, random):
+    """Live messages and snapshot rows may mix in any order and repeat: the highest (epoch, seq) of each node wins."""
+    shuffled = arrivals + random.sample(arrivals, k=len(arrivals) // 2)
+    random.shuffle(shuffled)
+    results = []
+    for order in (arrivals, shuffled):
+        cache = ReportCache(max_nodes=10)
+        for node, epoch, seq in order:
+            cache.merge(report(node, epoch, seq), current_at=0.0)
+        results.append({node: known.sequence for node, known in cache.reports.items()})
+    expected = {node: max((e, s) for n, e, s in arrivals if n == node) for node, _, _ in arrivals}
+    assert results == [expected, expected]
+
+
+@given(ARRIVALS)
+def test_a_merge_reports_exactly_the_steps_forward(arrivals):
+    """Only a strictly higher (epoch, seq) counts as news, so nothing ever goes back."""
+    cache, best = ReportCache(max_nodes=10), {}
+    for node, epoch, seq in arrivals:
+        news = cache.merge(report(node, epoch, seq), current_at=0.0)
+        assert news == ((epoch, seq) > best.get(node, (-1, -1)))
+        best[node] = max(best.get(node, (-1, -1)), (epoch, seq))
+
+
+def test_a_restarted_collector_wins_over_its_earlier_life():
+    """The epoch counts before the sequence, which starts again at one."""
+    cache = ReportCache(max_nodes=10)
+    assert cache.merge(report("a", 1, 500), current_at=0.0)
+    assert cache.merge(report("a", 2, 1), current_at=1.0)
+    assert not cache.merge(report("a", 1, 501), current_at=2.0)
+
+
+def test_a_newer_report_never_makes_a_node_look_older():
+    """A row read after an outage has the outage in its server age; the node was heard before it, so that age stands."""
+    cache = ReportCache(max_nodes=10)
+    cache.merge(report("a", 1, 1), current_at=100.0)
+    cache.merge(report("a", 1, 2), current_at=-500.0)
+    assert cache.ages(link_now=103.0) == {"a": 3.0}
+
+
+def test_silent_nodes_expire_and_may_come_back():
+    """Expiry is by link time, per node, and forgets the sequence too."""
+    cache = ReportCache(max_nodes=10)
+    cache.merge(report("old", 1, 9), current_at=0.0)
+    cache.merge(report("new", 1, 9), current_at=50.0)
+    assert cache.expire(link_now=100.0, after_s=100.0) == ["old"]
+    assert set(cache.reports) == {"new"}
+    assert cache.merge(report("old", 1, 1), current_at=101.0)
+
+
+def test_a_full_cache_still_takes_known_nodes():
+    """Invented nodes cannot push real ones out or grow memory without end."""
+    cache = ReportCache(max_nodes=1)
+    cache.merge(report("a", 1, 1), current_at=0.0)
+    assert cache.full_for("b")
+    assert not cache.full_for("a")
