@@ -1,0 +1,142 @@
+"""What one run of the collector leaves to the next: its last statuses, the drivers it knew, the endpoints it was told.
+
+Valid for one boot of the node and for 5 minutes on the clock that no one can set; after that it is history.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from leadsman.domain.clock import Clock
+from leadsman.domain.report import NodeReport, Sequence, StorageStatus
+from leadsman.telemetry.logs import get_logger
+from leadsman.wire.errors import WireError
+from leadsman.wire.report import decode_report, encode_report
+from leadsman_health_collector.endpoints import Endpoint
+from leadsman_health_collector.metrics import CollectorMetrics
+
+log = get_logger("collector.state_file")
+
+MAX_AGE_S = 300.0
+MAX_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What is carried over; empty for a collector that starts afresh."""
+
+    statuses: tuple[StorageStatus, ...] = ()
+    drivers: Mapping[str, str] = field(default_factory=dict)
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+class _File(msgspec.Struct):
+    v: int
+    node: str
+    boot_id: str
+    epoch: int
+    monotonic_s: float
+    report: msgspec.Raw
+    drivers: dict[str, str] = {}
+    endpoints: list[Endpoint] = []
+
+
+_decoder = msgspec.json.Decoder(_File)
+_encoder = msgspec.json.Encoder()
+
+
+class StateFile:
+    """The file at `path` (None: nothing is kept), written whole or not at all.
+
+    It is not synced to disk: it must survive this process, not the machine, whose next boot makes it void.
+    """
+
+    def __init__(self, path: Path | None, node: str, boot_id: str, clock: Clock, metrics: CollectorMetrics) -> None:
+        self._path = path
+        self._node = node
+        self._boot_id = boot_id
+        self._clock = clock
+        self._metrics = metrics
+        self._failing = False
+        self.epoch = int(clock.epoch() * 1000)
+        """Number of this run, higher than that of any earlier run that left a file, also if the clock went back."""
+
+    def load(self) -> Remembered:
+        """What an earlier run left, if it can be believed; sets `epoch`."""
+        try:
+            file = self._read()
+        except (OSError, ValueError, WireError) as error:
+            self._metrics.state_file_errors.labels("read").inc()
+            log.warning("the state file cannot be used, starting afresh", path=str(self._path), error=str(error))
+            return Remembered()
+        if file is None:
+            return Remembered()
+        self.epoch = max(self.epoch, file.epoch + 1)
+        age = self._clock.monotonic() - file.monotonic_s
+        if (file.node, file.boot_id) != (self._node, self._boot_id) or not 0 <= age < MAX_AGE_S:
+            log.info("the state file is from another boot, node or time, starting afresh", path=str(self._path))
+            return Remembered()
+        statuses = decode_report(bytes(file.report)).storages
+        log.info("resuming from the state file", path=str(self._path), age_s=round(age, 1), storages=len(statuses))
+        return Remembered(statuses, file.drivers, tuple(file.endpoints))
+
+    def save(self, remembered: Remembered) -> None:
+        """Replace the file; a failure is logged once and counted, never raised."""
+        if self._path is None:
+            return
+        try:
+            self._write(self._path, remembered)
+        except (OSError, WireError) as error:
+            self._metrics.state_file_errors.labels("write").inc()
+            if not self._failing:
+                log.warning("the state file cannot be written", path=str(self._path), error=str(error))
+            self._failing = True
+        else:
+            self._failing = False
+
+    def _read(self) -> _File | None:
+        if self._path is None:
+            return None
+        try:
+            with self._path.open("rb") as opened:
+                file = _decoder.decode(opened.read(MAX_BYTES))
+        except FileNotFoundError:
+            return None
+        if file.v != 1:
+            raise WireError(f"version {file.v}; this build reads version 1")
+        decode_report(bytes(file.report))
+        return file
+
+    def _write(self, path: Path, remembered: Remembered) -> None:
+        report = NodeReport(self._node, Sequence(self.epoch, 0), 10.0, remembered.statuses, boot_id=self._boot_id)
+        body = _encoder.encode(
+            _File(
+                v=1,
+                node=self._node,
+                boot_id=self._boot_id,
+                epoch=self.epoch,
+                monotonic_s=self._clock.monotonic(),
+                report=msgspec.Raw(encode_report(report)),
+                drivers=dict(remembered.drivers),
+                endpoints=list(remembered.endpoints),
+            )
+        )
+        write_whole(path, body)
+
+
+def write_whole(path: Path, body: bytes) -> None:
+    """Write `body` to `path` such that a reader sees the old content or the new.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(body)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

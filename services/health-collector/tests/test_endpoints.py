@@ -1,0 +1,144 @@
+"""Which addresses a node looks at."""
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from leadsman.config import DocumentError
+from leadsman.domain.report import StorageKey
+from leadsman.wire.notices import Backend, BackendList, encode_notice
+from leadsman_health_collector.announced import EndpointDirectory
+from leadsman_health_collector.config_file import load_endpoints
+from leadsman_health_collector.endpoints import MAX_ENDPOINTS, Endpoint, choose_endpoints, parse_endpoint
+from leadsman_health_collector.metrics import CollectorMetrics
+
+KEY = StorageKey("nfs.csi.k8s.io", "10.0.0.9")
+
+
+class Message:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+def endpoint(key: StorageKey = KEY, address: str = "10.0.0.9:2049") -> Endpoint:
+    found = parse_endpoint(key, address)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("10.0.0.9:2049", ("10.0.0.9", 2049)),
+        ("nfs.example.com:2049", ("nfs.example.com", 2049)),
+        ("[fd00::9]:2049", ("fd00::9", 2049)),
+        ("fd00::9:2049", None),
+        ("10.0.0.9", None),
+        ("10.0.0.9:0", None),
+        ("10.0.0.9:65536", None),
+        (":2049", None),
+        ("a b:1", None),
+        ("http://x:1", None),
+    ],
+)
+def test_addresses(address, expected):
+    """A host and a port, and nothing that only looks like it."""
+    found = parse_endpoint(KEY, address)
+    assert (found and (found.host, found.port)) == expected
+
+
+def test_announced_endpoints_count_only_where_their_driver_is():
+    """In-tree drivers have no plugin and always count; configured ones do too."""
+    elsewhere = endpoint(StorageKey("rbd.csi.ceph.com", "x"), "10.0.0.1:6789")
+    in_tree = endpoint(StorageKey("kubernetes.io/nfs", "10.0.0.9"))
+    kept, left_out = choose_endpoints([], [endpoint(), elsewhere, in_tree], {"nfs.csi.k8s.io"})
+    assert set(kept.values()) == {endpoint(), in_tree}
+    assert left_out == 0
+    assert set(choose_endpoints([elsewhere], [], set())[0].values()) == {elsewhere}
+
+
+def test_a_configured_backend_is_looked_at_only_where_the_configuration_says():
+    """An address guessed from volume attributes must not make a backend look half broken."""
+    guessed, other = endpoint(address="nfs-a:2049"), endpoint(StorageKey("nfs.csi.k8s.io", "b"), "b:2049")
+    kept, _ = choose_endpoints([endpoint()], [guessed, other], {"nfs.csi.k8s.io"})
+    assert set(kept.values()) == {endpoint(), other}
+
+
+def test_more_endpoints_than_a_report_can_hold_are_left_out_and_configured_ones_stay():
+    """A cluster of thousands of backends must not make the report impossible."""
+    many = [endpoint(StorageKey("kubernetes.io/nfs", f"h{n}"), f"h{n}:1") for n in range(MAX_ENDPOINTS + 10)]
+    kept, left_out = choose_endpoints([endpoint()], many, set())
+    assert (len(kept), left_out) == (MAX_ENDPOINTS, 11)
+    assert endpoint().name in kept
+
+
+def directory(metrics: CollectorMetrics) -> EndpointDirectory:
+    return EndpointDirectory((), (), lambda: {"nfs.csi.k8s.io"}, metrics)
+
+
+async def test_a_list_replaces_the_former_one_and_an_unreadable_one_does_not():
+    """A gateway with a bug must not make nodes forget their storage."""
+    registry = CollectorRegistry()
+    endpoints = directory(CollectorMetrics(registry))
+    listed = BackendList([Backend("nfs.csi.k8s.io", "10.0.0.9", ["10.0.0.9:2049"])])
+    await endpoints.on_backend_list(Message(encode_notice(listed)))
+    assert set(endpoints.wanted().values()) == {endpoint()}
+    for body in (b"", b"{}", b'{"backends": [], "v": 2}', b"\xff"):
+        await endpoints.on_backend_list(Message(body))
+    assert set(endpoints.wanted().values()) == {endpoint()}
+    assert registry.get_sample_value("leadsman_collector_backend_list_errors_total") == 4
+    await endpoints.on_backend_list(Message(encode_notice(BackendList([]))))
+    assert endpoints.wanted() == {}
+
+
+async def test_unusable_entries_of_a_list_are_counted_and_the_others_used():
+    """One bad volume attribute somewhere in the cluster does not blind every node."""
+    registry = CollectorRegistry()
+    endpoints = directory(CollectorMetrics(registry))
+    listed = BackendList(
+        [
+            Backend("nfs.csi.k8s.io", "10.0.0.9", ["10.0.0.9:2049", "nonsense"]),
+            Backend("nfs.csi.k8s.io", "a\nb", ["10.0.0.8:2049"]),
+            Backend("nfs.csi.k8s.io", "x" * 300, ["10.0.0.8:2049"]),
+        ]
+    )
+    await endpoints.on_backend_list(Message(encode_notice(listed)))
+    assert set(endpoints.wanted().values()) == {endpoint()}
+    assert registry.get_sample_value("leadsman_collector_backend_list_errors_total") == 3
+
+
+HEAD = "apiVersion: leadsman.dev/v1alpha1\nkind: HealthCollectorConfiguration\n"
+
+
+def test_the_configuration_file_names_endpoints(tmp_path):
+    """The documented form."""
+    path = tmp_path / "collector.yaml"
+    path.write_text(HEAD + "endpoints:\n- {driver: nfs.csi.k8s.io, backend: 10.0.0.9, address: '10.0.0.9:2049'}\n")
+    assert load_endpoints(path) == (endpoint(),)
+    assert load_endpoints(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            HEAD + "endpoints:\n- {driver: d, backend: b, adress: 'x:1'}\n",
+            "3: endpoints[0].adress: unknown key; did you mean 'address'?",
+        ),
+        (HEAD + "endpoints:\n- {driver: d, backend: b, address: x}\n", "4: endpoints[0]: address 'x' is not host:port"),
+        (HEAD + "endpoints:\n- {driver: d, backend: '', address: 'x:1'}\n", "driver and backend must not be empty"),
+        ("kind: Pod\n", "missing key apiVersion"),
+    ],
+)
+def test_a_wrong_configuration_file_is_refused_with_its_place(tmp_path, text, expected):
+    """A typing error must not silently leave a backend unwatched."""
+    path = tmp_path / "collector.yaml"
+    path.write_text(text)
+    with pytest.raises(DocumentError) as caught:
+        load_endpoints(path)
+    assert expected.removeprefix("3").removeprefix("4") in str(caught.value)
+
+
+def test_endpoints_survive_the_state_file_format():
+    """They are kept between runs."""
+    assert msgspec.json.decode(msgspec.json.encode(endpoint()), type=Endpoint) == endpoint()

@@ -1,0 +1,58 @@
+"""What operators can set, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from leadsman.bus.connect import BusSettings
+from leadsman.domain.errors import ConfigError
+from leadsman.runtime.options import Address
+from leadsman_health_collector.__main__ import main
+from leadsman_health_collector.service import Settings
+
+
+def settings(period_s: float, deadline_s: float) -> Settings:
+    return Settings(
+        node="n",
+        bus=BusSettings.for_collector(("nats://127.0.0.1:1",), "collector/n"),
+        kubelet_dir=Path("/k"),
+        mountinfo=Path("/m"),
+        state_file=None,
+        config=None,
+        period_s=period_s,
+        deadline_s=deadline_s,
+        heartbeat_s=10.0,
+        admin=Address("127.0.0.1", 0),
+    )
+
+
+def test_the_help_tells_every_option_and_its_variable():
+    """It is the reference."""
+    text = CliRunner().invoke(main, ["--help"]).output
+    for name in (
+        "kubelet-dir",
+        "mountinfo",
+        "state-file",
+        "config",
+        "period",
+        "probe-deadline",
+        "heartbeat",
+        "nats-url",
+    ):
+        assert f"--{name}" in text
+    assert "LEADSMAN_HEALTH_COLLECTOR_KUBELET_DIR" in text
+
+
+def test_mounts_have_more_time_than_sockets_and_never_more_than_their_period():
+    """15 s and 5 s with the defaults."""
+    usual = settings(10.0, 3.0)
+    assert (usual.mount_period_s, usual.mount_deadline_s) == (15.0, 5.0)
+    assert settings(1.0, 1.0).mount_deadline_s == 1.5
+
+
+@pytest.mark.parametrize(("period_s", "deadline_s"), [(1.0, 2.0), (1.0, 0.0)])
+def test_a_deadline_that_cannot_be_kept_is_refused(period_s, deadline_s):
+    """Looks would overlap, or none would ever be good."""
+    with pytest.raises(ConfigError, match="lower --probe-deadline or raise --period"):
+        settings(period_s, deadline_s)

@@ -1,0 +1,123 @@
+"""What one run leaves to the next."""
+
+import os
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from leadsman.domain.reasons import Reason
+from leadsman.domain.report import StorageKey, StorageStatus
+from leadsman.domain.states import State
+from leadsman.testing.clock import FakeClock
+from leadsman_health_collector.endpoints import Endpoint
+from leadsman_health_collector.metrics import CollectorMetrics
+from leadsman_health_collector.state_file import Remembered, StateFile
+
+STATUS = StorageStatus(StorageKey("d", "b"), State.UNHEALTHY, Reason.MOUNT_HUNG, message="hung", since_epoch_s=7.0)
+KNOWN = Remembered((STATUS,), {"/p/csi.sock": "d"}, (Endpoint(StorageKey("d", "b"), "10.0.0.9", 2049),))
+
+
+class Machine:
+    """One boot of a node with a place for the file."""
+
+    def __init__(self, directory) -> None:
+        self.clock = FakeClock()
+        self.path = directory / "state.json"
+        self.boot_id = "boot-1"
+        self.registry = CollectorRegistry()
+        self._metrics = CollectorMetrics(self.registry)
+
+    def start(self) -> tuple[StateFile, Remembered]:
+        file = StateFile(self.path, "node-1", self.boot_id, self.clock, self._metrics)
+        return file, file.load()
+
+    def errors(self, operation: str) -> float | None:
+        return self.registry.get_sample_value("leadsman_collector_state_file_errors_total", {"operation": operation})
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_the_next_run_gets_everything_back_and_a_higher_number(machine):
+    """Statuses, drivers by socket, endpoints; the epoch rises even within one millisecond."""
+    file, remembered = machine.start()
+    assert remembered == Remembered()
+    file.save(KNOWN)
+    again, resumed = machine.start()
+    assert resumed.statuses[0].message == "hung"
+    assert resumed == KNOWN
+    assert again.epoch == file.epoch + 1
+
+
+def test_the_epoch_rises_though_the_clock_went_back(machine, tmp_path):
+    """Receivers drop reports of a lower epoch: the node would be deaf for hours."""
+    machine.clock.advance(1e6)
+    file, _ = machine.start()
+    file.save(KNOWN)
+    machine.clock.advance(-999_990)
+    again, resumed = machine.start()
+    assert again.epoch == file.epoch + 1
+    assert resumed == Remembered()
+
+
+@pytest.mark.parametrize(("seconds", "resumed"), [(299, True), (301, False)])
+def test_what_is_older_than_five_minutes_is_history(machine, seconds, resumed):
+    """The world has moved on; the number still counts."""
+    file, _ = machine.start()
+    file.save(KNOWN)
+    machine.clock.advance(seconds)
+    again, remembered = machine.start()
+    assert bool(remembered.statuses) is resumed
+    assert again.epoch > file.epoch
+
+
+def test_another_boot_starts_afresh(machine):
+    """Mounts and drivers are not what they were."""
+    machine.start()[0].save(KNOWN)
+    machine.boot_id = "boot-2"
+    assert machine.start()[1] == Remembered()
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"v": 2}', b"\xff\xfe", b'{"v":1,"node":"n"}'])
+def test_a_corrupt_file_is_ignored_and_counted(machine, body):
+    """A full disk or a foreign hand must not keep the collector from starting."""
+    machine.path.write_bytes(body)
+    assert machine.start()[1] == Remembered()
+    assert machine.errors("read") == 1
+
+
+def test_a_file_of_a_newer_version_or_with_a_broken_report_is_ignored(machine):
+    """The envelope may be fine while the letter is not."""
+    file, _ = machine.start()
+    file.save(KNOWN)
+    good = machine.path.read_bytes()
+    for bad in (good.replace(b'"v":1', b'"v":9', 1), good.replace(b'"report":{"v":1', b'"report":{"v":9')):
+        machine.path.write_bytes(bad)
+        assert machine.start()[1] == Remembered()
+    assert machine.errors("read") == 2
+
+
+def test_a_failed_write_is_counted_and_leaves_the_old_file(machine, tmp_path):
+    """Never half a file, never an exception, never litter."""
+    file, _ = machine.start()
+    file.save(KNOWN)
+    before = machine.path.read_bytes()
+    blocker = tmp_path / f".{machine.path.name}.{os.getpid()}"
+    blocker.mkdir()
+    file.save(Remembered())
+    blocker.rmdir()
+    assert machine.path.read_bytes() == before
+    assert machine.errors("write") == 1
+    file.save(Remembered())
+    assert machine.path.read_bytes() != before
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_without_a_path_nothing_is_kept(machine, tmp_path):
+    """A collector may run without a state file."""
+    file = StateFile(None, "node-1", "boot-1", machine.clock, CollectorMetrics(CollectorRegistry()))
+    assert file.load() == Remembered()
+    file.save(KNOWN)
+    assert list(tmp_path.iterdir()) == []
