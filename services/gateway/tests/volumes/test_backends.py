@@ -18,7 +18,7 @@ ISCSI, OTHER = "kubernetes.io/iscsi", "x.example.com"
         (NFS, {"Server": " nas "}, (), "nas", ["nas:2049"]),
         (NFS, {"server": "127.0.0.1:40123"}, (), "127.0.0.1:40123", ["127.0.0.1:40123"]),
         (NFS, {"server": "fd00::1"}, (), "fd00::1", ["[fd00::1]:2049"]),
-        (NFS, {"server": "[fd00::1]"}, (), "[fd00::1]", ["[fd00::1]:2049"]),
+        (NFS, {"server": "[fd00::1]"}, (), "fd00::1", ["[fd00::1]:2049"]),
         (NFS, {"server": "nas"}, ("nfsvers=4.1", "port=2050"), "nas", ["nas:2050"]),
         (NFS, {"server": "nas"}, ("nfsvers=4.1,port=2050",), "nas", ["nas:2050"]),
         (NFS, {"server": "nas"}, ("proto=rdma",), "nas", []),

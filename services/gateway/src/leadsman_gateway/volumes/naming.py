@@ -89,7 +89,9 @@ def _host_part(value: str) -> str:
         return value[scheme.end() :].partition("/")[0]
     if value.startswith(("//", "\\\\")):
         return re.split(r"[/\\]", value[2:], maxsplit=1)[0]
-    return value.partition(":/")[0]
+    host = value.partition(":/")[0]
+    # As the collector names it from a mount: `[fd00::9]` and `fd00::9` are one backend.
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
 def _options(mount_options: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,104 @@
+"""The three verbs of kube-scheduler: body in, answer out, and what is to be recorded about it."""
+
+from dataclasses import dataclass, field
+
+from leadsman.domain.clock import Clock
+from leadsman.telemetry.logs import get_logger
+from leadsman.wire.extender import Candidates, decode_filter, decode_preempt, decode_prioritize
+from leadsman.wire.extender_reply import NO_SCORES, encode_filter_result, encode_preempt_result, join_scores
+from leadsman.wire.pod import Pod
+from leadsman_gateway.decider import Decider, Ruling
+from leadsman_gateway.hop.answers import ALL_PASS, FilterTable, ScoreTable
+from leadsman_gateway.metrics import GatewayMetrics
+
+log = get_logger("gateway")
+
+
+@dataclass(slots=True)
+class Decision:
+    """One answered call, kept as cheaply as possible until there is time to record it.
+
+    `failed` is node to reply text, `names` the candidates in their order; `seconds` is from arrival to answer.
+    """
+
+    verb: str
+    pod: Pod
+    names: list[str]
+    verdicts: Ruling[FilterTable] | None = None
+    scores: Ruling[ScoreTable] | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def ruling(self) -> Ruling[FilterTable] | Ruling[ScoreTable]:
+        """How the answer came about."""
+        ruling = self.verdicts or self.scores
+        if ruling is None:
+            raise TypeError("a decision holds verdicts or scores")
+        return ruling
+
+
+class Extender:
+    """Answers calls; `deadline_s` is the gateway's own, measured from a call's arrival."""
+
+    def __init__(self, decider: Decider, *, deadline_s: float, clock: Clock, metrics: GatewayMetrics) -> None:
+        self._decider = decider
+        self._deadline_s = deadline_s
+        self._clock = clock
+        self._metrics = metrics
+        self._warned_of_nodes = False
+
+    async def filter(self, body: bytes, arrived: float) -> tuple[bytes, Decision]:
+        """Which candidates may take the pod.
+
+        Raises:
+            BodyError: the body is not a filter call.
+        """
+        call = decode_filter(body)
+        self._note_form(call.candidates)
+        ruling = await self._decider.verdicts(call.pod, arrived + self._deadline_s)
+        names = call.candidates.all_names()
+        failed = _table(ruling).failed(names)
+        reply = encode_filter_result(call.candidates, failed)
+        return reply, Decision("filter", call.pod, names, verdicts=ruling, failed=failed)
+
+    async def prioritize(self, body: bytes, arrived: float) -> tuple[bytes, Decision]:
+        """How well each candidate suits the pod.
+
+        Raises:
+            BodyError: the body is not a prioritize call.
+        """
+        call = decode_prioritize(body)
+        ruling = await self._decider.scores(call.pod, arrived + self._deadline_s)
+        names = call.candidates.all_names()
+        reply = NO_SCORES if ruling.answer is None else join_scores(ruling.answer.entries(names))
+        return reply, Decision("prioritize", call.pod, names, scores=ruling)
+
+    async def preempt(self, body: bytes, arrived: float) -> tuple[bytes, Decision]:
+        """The proposed victims, without those on nodes that filter would reject: their end would be for nothing.
+
+        Raises:
+            BodyError: the body is not a preempt call.
+        """
+        call = decode_preempt(body)
+        ruling = await self._decider.verdicts(call.pod, arrived + self._deadline_s)
+        names = list(call.victims)
+        failed = _table(ruling).failed(names)
+        kept = {node: victims for node, victims in call.victims.items() if node not in failed}
+        return encode_preempt_result(kept), Decision("preempt", call.pod, names, verdicts=ruling, failed=failed)
+
+    def _note_form(self, candidates: Candidates) -> None:
+        if not candidates.items or candidates.names is not None:
+            return
+        self._metrics.node_mode.inc()
+        if not self._warned_of_nodes:
+            self._warned_of_nodes = True
+            log.warning(
+                "kube-scheduler sends whole nodes: this works, but it costs both sides time and makes in-tree resource "
+                "scores wrong (kubernetes/kubernetes#141781); set nodeCacheCapable: true for this extender",
+                nodes=len(candidates.items),
+            )
+
+
+def _table(ruling: Ruling[FilterTable]) -> FilterTable:
+    return ALL_PASS if ruling.answer is None else ruling.answer

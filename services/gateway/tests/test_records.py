@@ -1,0 +1,109 @@
+"""Records tell what was decided and why, in bounded size, and never hold anything up."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from leadsman.domain.reasons import Reason
+from leadsman.domain.requirements import Requirement
+from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
+from leadsman.testing.clock import FakeClock
+from leadsman.wire.decision import MAX_NODES, decode_decision
+from leadsman.wire.pod import ObjectMeta, Pod
+from leadsman_gateway.decider import Ruling
+from leadsman_gateway.extender import Decision
+from leadsman_gateway.hop.answers import FilterTable, ScoreTable, none_pass
+from leadsman_gateway.metrics import GatewayMetrics
+from leadsman_gateway.records import DecisionRecorder, reasons_of, to_record
+from leadsman_gateway.volumes import Resolution
+
+POD = Pod(ObjectMeta(name="db-0", namespace="shop", uid="u-1"))
+NODES = [f"node-{number}" for number in range(MAX_NODES * 2)]
+HUNG, DOWN = Rejection(Reason.MOUNT_HUNG, "a.csi"), Rejection(Reason.ENDPOINT_TIMEOUT, "a.csi")
+HUNG_ELSEWHERE = Rejection(Reason.MOUNT_HUNG, "b.csi")
+
+
+def decision(table: FilterTable, outcome="decided") -> Decision:
+    """A filter call about NODES."""
+    needs = Resolution((Requirement("a.csi", "x", "pv-1"), Requirement("a.csi", "x", "pv-2"), Requirement("b.csi")))
+    ruling = Ruling(outcome, table, needs, "filter-1", 8)
+    return Decision("filter", POD, NODES, verdicts=ruling, failed=table.failed(NODES), seconds=0.0123456)
+
+
+class Publisher:
+    """Keeps bodies, or refuses them."""
+
+    def __init__(self, *, takes: bool = True) -> None:
+        self.takes = takes
+        self.bodies: list[tuple[str, bytes]] = []
+
+    async def publish(self, subject: str, body: bytes) -> bool:
+        self.bodies.append((subject, body))
+        return self.takes
+
+
+@pytest.fixture
+def recorder():
+    """Makes a recorder and its registry."""
+
+    def make(publisher: Publisher, capacity: int = 10):
+        registry = CollectorRegistry()
+        metrics = GatewayMetrics(registry)
+        made = DecisionRecorder(publisher, clock=FakeClock(), metrics=metrics, registry=registry, capacity=capacity)
+        return made, registry
+
+    return make
+
+
+def test_record_lists_some_nodes_and_counts_all():
+    """A cluster-wide outage must not make a record of a megabyte."""
+    record = to_record(decision(none_pass(HUNG)), 1.0)
+
+    assert (len(record.rejected), record.rejected_total, record.candidates) == (MAX_NODES, len(NODES), len(NODES))
+    assert set(record.rejected.values()) == {"MountHung"}
+    assert (record.storages, record.instance, record.generation) == (["a.csi/x", "b.csi"], "filter-1", 8)
+    assert record.duration_ms == 12.346
+
+
+def test_reasons_are_counted_over_all_nodes():
+    """Beyond those listed by name, and together for one reason of several drivers."""
+    rejected = {node: (HUNG, DOWN, HUNG_ELSEWHERE)[number % 3] for number, node in enumerate(NODES)}
+
+    assert reasons_of(decision(FilterTable(FilterAnswer(rejected)))) == {"MountHung": 133, "EndpointTimeout": 67}
+
+
+def test_record_of_scores_lists_the_candidates():
+    """With the score each was given."""
+    table = ScoreTable(ScoreAnswer({"node-0": 9}, 5))
+    made = Decision("prioritize", POD, NODES, scores=Ruling("decided", table))
+
+    assert to_record(made, 1.0).scores["node-0"] == 9
+    assert len(to_record(made, 1.0).scores) == MAX_NODES
+
+
+async def test_full_queue_drops_and_counts(recorder):
+    """A flood of decisions costs records, not memory."""
+    one, registry = recorder(Publisher(), capacity=2)
+    for _ in range(5):
+        one.record(decision(none_pass(HUNG)))
+
+    dropped = registry.get_sample_value("leadsman_gateway_decision_records_dropped_total", {"cause": "queue_full"})
+    assert dropped == 3
+
+
+async def test_queued_records_are_published_before_the_end(recorder):
+    """`flush` waits for them; reasons are counted per node on the way."""
+    publisher = Publisher()
+    one, registry = recorder(publisher)
+    running = asyncio.create_task(one.run())
+    for _ in range(3):
+        one.record(decision(none_pass(HUNG)))
+    await one.flush()
+    running.cancel()
+    await asyncio.wait({running})
+
+    assert [subject for subject, _ in publisher.bodies] == ["leadsman.v1.decision.filter"] * 3
+    assert decode_decision(publisher.bodies[0][1]).pod == "db-0"
+    rejected = {"verb": "filter", "reason": "MountHung"}
+    assert registry.get_sample_value("leadsman_gateway_rejected_nodes_total", rejected) == 3 * len(NODES)
