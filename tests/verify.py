@@ -44,7 +44,7 @@ CHECKS = (
     *(
         Check(
             f"deps:{Path(member).name}",
-            ("deptry", ".", "--config", str(ROOT / "pyproject.toml")),
+            ("deptry", "src", "--no-ansi"),
             f"declare or drop the dependency in {member}/pyproject.toml",
             ROOT / member,
         )

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 import nats
 import pytest
@@ -38,7 +39,7 @@ class Recorder:
 class Replication:
     """One replica on a bus of its own, with everything a test wants to look at."""
 
-    def __init__(self, url: str, bus_settings: dict[str, float], **options: object) -> None:
+    def __init__(self, url: str, bus_settings: dict[str, Any], **options: Any) -> None:
         self.registry = CollectorRegistry()
         self.listener = Recorder()
         self.tasks: list[asyncio.Task[None]] = []

@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 import shutil
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,7 +16,12 @@ from leadsman.testing.nats import NatsServer
 pytestmark = pytest.mark.integration
 
 NODES = [f"node-{number}.example" for number in range(200)]
-QUICK = {"ping_interval_s": 0.05, "pong_timeout_s": 0.4, "silence_grace_s": 0.2, "connect_timeout_s": 0.3}
+QUICK: dict[str, Any] = {
+    "ping_interval_s": 0.05,
+    "pong_timeout_s": 0.4,
+    "silence_grace_s": 0.2,
+    "connect_timeout_s": 0.3,
+}
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["store kept", "store wiped"])
@@ -142,7 +148,7 @@ async def test_a_late_pong_does_not_deafen_the_client(server):
     await open_client(client, BusSettings((server.url,), "filter/x"), ClientHooks(ignore, lambda: None))
     server.pause()
     with pytest.raises(TimeoutError):
-        await client.rtt(timeout=0.05)
+        await client.rtt(timeout=0.05)  # type: ignore[arg-type]  # annotated int, used as seconds
     server.resume()
     assert await client.rtt(timeout=2) < 2
     await close_client(client, drain_s=1.0)

@@ -53,7 +53,7 @@ def publisher(server, run):
         run(made.run())
         return made
 
-    make.bus, make.registry = bus, registry
+    make.bus, make.registry = bus, registry  # type: ignore[attr-defined]
     return make
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 
 import nats
 import pytest
+from nats.aio.client import Client
 
 from leadsman.bus.subjects import BACKENDS, status_subject
 from leadsman.domain.reasons import Reason
@@ -47,7 +48,7 @@ class Listener:
 
 
 @pytest.fixture
-async def bus() -> AsyncIterator[tuple[NatsServer, nats.NATS, Listener]]:
+async def bus() -> AsyncIterator[tuple[NatsServer, Client, Listener]]:
     """A nats-server, a client, and a listener on the node's subject."""
     with NatsServer() as server:
         client = await nats.connect(server.url)

@@ -34,7 +34,7 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 
 def volume(stage, name: str) -> Path:
     """Where the kubelet mounts a CSI volume, with its file beside it."""
-    folder = stage.kubelet / "pods" / "0f0e" / "volumes" / "kubernetes.io~csi" / name
+    folder: Path = stage.kubelet / "pods" / "0f0e" / "volumes" / "kubernetes.io~csi" / name
     folder.mkdir(parents=True)
     (folder / "vol_data.json").write_text(json.dumps({"driverName": NAME}))
     return folder / "mount"

@@ -221,7 +221,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
                 "wake": True,
                 "backend_attributes": {},
                 "bus": BusSettings.for_service((nats_url,), "gateway"),
-                "port_file": str(tmp_path / f"port-{id(replicas)}"),
+                "port_file": tmp_path / f"port-{id(replicas)}",
                 **changes,
             }
             settings, registry = GatewaySettings(**given), CollectorRegistry()

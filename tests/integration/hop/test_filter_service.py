@@ -149,7 +149,7 @@ async def test_without_nats_the_last_known_states_stand_and_answers_say_frozen(f
     assert code == 200
     assert "[-]bus NATS out of reach" in words
     assert "(degraded)" in words
-    assert await service.metric("leadsman_bus_frozen") == 1
+    assert await service.metric("leadsman_replica_frozen") == 1
     assert await service.metric('leadsman_filter_nodes_rejected{reason="MountHung"}') == 1
 
     fleet.server.resume()

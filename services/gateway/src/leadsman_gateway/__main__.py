@@ -81,7 +81,6 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_envvar=True,
     help="The volume attribute that names a driver's backend; give it several times.",
 )
-@click.option("--port-file", type=click.Path(dir_okay=False), hidden=True, help="Write the port in use here as JSON.")
 @common_options
 def main(**options: Any) -> None:  # noqa: ANN401 - click's values, typed by the options above
     """Answer kube-scheduler's extender calls: keep pods off nodes whose storage is broken for them."""

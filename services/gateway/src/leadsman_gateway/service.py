@@ -12,12 +12,12 @@ from leadsman.bus.subjects import WAKE
 from leadsman.domain.clock import Clock, SystemClock
 from leadsman.runtime.admin import AdminRoutes, Check
 from leadsman.runtime.app import Shutdown, start_eternal
-from leadsman.runtime.hop.process import write_ports
 from leadsman.runtime.http import HttpServer
 from leadsman.runtime.options import Address
+from leadsman.runtime.ports import write_ports
 from leadsman.runtime.process import freeze_heap, tune_process
 from leadsman.telemetry.logs import get_logger
-from leadsman.telemetry.version import publish_build_info
+from leadsman.telemetry.metrics import service_registry
 from leadsman_gateway.app import GatewayApp
 from leadsman_gateway.backends import BackendAnnouncer
 from leadsman_gateway.decider import Decider
@@ -60,8 +60,7 @@ async def run_gateway(shutdown: Shutdown, settings: GatewaySettings) -> None:
         ExceptionGroup: a task failed.
     """
     tune_process()
-    clock, registry = SystemClock(), CollectorRegistry()
-    publish_build_info(registry, "gateway")
+    clock, registry = SystemClock(), service_registry("gateway")
     async with _volumes(settings, clock, registry) as (catalogue, writer):
         await Gateway(settings, catalogue, writer, clock=clock, registry=registry).run(shutdown)
 

@@ -37,7 +37,7 @@ class GatewaySettings:
     wake: bool
     backend_attributes: dict[str, str]
     bus: BusSettings
-    port_file: str | None
+    port_file: Path | None
 
 
 class SizeType(click.ParamType[int]):

@@ -40,7 +40,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--period", type=DurationType(), default="10s", show_envvar=True, help="Time between looks; mounts 1.5 of it."
 )
 @click.option(
-    "--probe-deadline", type=DurationType(), default="3s", show_envvar=True, help="Time to answer; mounts 5/3 of it."
+    "--probe-deadline",
+    type=DurationType(),
+    default="3s",
+    show_envvar=True,
+    help="Time to answer, shorter than --period; mounts 5/3 of it.",
 )
 @click.option(
     "--heartbeat",
@@ -55,9 +59,6 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default="127.0.0.1:9101",
     show_envvar=True,
     help="Address of /livez /readyz /metrics /version; port 0 for a free one.",
-)
-@click.option(
-    "--port-file", type=_FILE, show_envvar=True, hidden=True, help="File to write the ports in use to, as JSON."
 )
 @common_options
 def main(
@@ -82,6 +83,11 @@ def main(
     Looks at the node's CSI plugins, storage endpoints and mounted volumes, and publishes one report per node on NATS:
     at once when a state changes, else as a heartbeat. Never writes to storage and never repairs anything.
     """
+    if probe_deadline >= period:
+        raise click.UsageError(
+            "--probe-deadline must be shorter than --period: a probe that may still be out is not started again, "
+            "so every second look would be skipped"
+        )
     start_logs(log_level, log_format)
 
     async def serve(shutdown: Shutdown) -> None:

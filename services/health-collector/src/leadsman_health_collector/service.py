@@ -4,9 +4,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-from prometheus_client import CollectorRegistry
-
 from leadsman.bus.connect import Bus, BusSettings
 from leadsman.bus.publish import ReportPublisher
 from leadsman.bus.subjects import BACKENDS
@@ -18,8 +15,9 @@ from leadsman.runtime.admin import AdminRoutes, Check
 from leadsman.runtime.app import Shutdown, run_until_shutdown
 from leadsman.runtime.http import HttpServer
 from leadsman.runtime.options import Address
+from leadsman.runtime.ports import write_ports
 from leadsman.telemetry.logs import get_logger
-from leadsman.telemetry.version import publish_build_info
+from leadsman.telemetry.metrics import service_registry
 from leadsman_health_collector.announced import EndpointDirectory
 from leadsman_health_collector.book import HealthBook
 from leadsman_health_collector.config_file import load_endpoints
@@ -33,7 +31,7 @@ from leadsman_health_collector.probes.probe import Probe
 from leadsman_health_collector.probes.tcp_endpoint import TcpEndpointProbe
 from leadsman_health_collector.reporter import Reporter
 from leadsman_health_collector.rounds import Rounds, spread
-from leadsman_health_collector.state_file import Remembered, StateFile, write_whole
+from leadsman_health_collector.state_file import Remembered, StateFile
 from leadsman_health_collector.strikes import Thresholds
 from leadsman_health_collector.volumes import VolumeMap
 from leadsman_health_collector.workers import WorkerPool
@@ -101,9 +99,8 @@ class Collector:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._clock = SystemClock()
-        self._registry = CollectorRegistry()
+        self._registry = service_registry(COMPONENT)
         self._metrics = CollectorMetrics(self._registry)
-        publish_build_info(self._registry, COMPONENT)
         boot_id = read_boot_id()
         self._state_file = StateFile(settings.state_file, settings.node, boot_id, self._clock, self._metrics)
         configured = load_endpoints(settings.config)
@@ -138,7 +135,7 @@ class Collector:
         )
         await admin.listen()
         if self._settings.port_file:
-            write_whole(self._settings.port_file, msgspec.json.encode({"admin": admin.port}))
+            write_ports(self._settings.port_file, {"admin": admin.port})
         log.info("listening", admin=str(Address(self._settings.admin.host, admin.port)))
         await self._bus.subscribe(BACKENDS, self._endpoints.on_backend_list)
         self._reporter.refresh()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -66,7 +67,7 @@ def context_settings(service: str) -> dict[str, Any]:
 
 
 def common_options(command: F) -> F:
-    """Add --nats-url, --log-level, --log-format and --version."""
+    """Add --nats-url, --nats-creds, --log-level, --log-format, --version and, hidden, --port-file."""
     for option in reversed(
         [
             click.option(
@@ -96,6 +97,12 @@ def common_options(command: F) -> F:
                 default="auto",
                 show_envvar=True,
                 help="JSON lines or text; auto: text on a terminal.",
+            ),
+            click.option(
+                "--port-file",
+                type=click.Path(dir_okay=False, path_type=Path),
+                hidden=True,
+                help="Write the ports in use to this file as JSON, for whoever asked for port 0.",
             ),
             click.version_option(version(), prog_name="leadsman"),
         ]

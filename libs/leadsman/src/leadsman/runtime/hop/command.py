@@ -80,10 +80,4 @@ def _options(grpc_port: int) -> list[Any]:
             show_envvar=True,
             help="How long last known states stand while NATS is out of reach; then all are unknown.",
         ),
-        click.option(
-            "--port-file",
-            type=click.Path(dir_okay=False),
-            hidden=True,
-            help="Write the ports in use to this file as JSON.",
-        ),
     ]

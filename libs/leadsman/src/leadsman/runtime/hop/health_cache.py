@@ -86,16 +86,10 @@ class HealthCache:
         limit = format_duration(self.index.policy.bus_frozen_max_age_s)
         return False, f"{lost}: last known states stand, up to {limit}"
 
-    def _oldest(self) -> float:
-        return max(self._replica.ages().values(), default=0.0)
-
     def _measure(self, registry: CollectorRegistry) -> None:
         for name, words, value in (
-            ("cache_nodes", "Nodes in the cache.", lambda: self.index.nodes),
             ("cache_storages", "Distinct (driver, backend) pairs in the cache.", lambda: len(self.index.storages())),
-            ("cache_oldest_entry_age_seconds", "Age of the oldest report in the cache.", self._oldest),
             ("cache_changes", "Generation of the cache: grows with every change of a state.", self._changes),
-            ("bus_frozen", "1 while NATS is out of reach and ages stand still.", lambda: float(self.frozen)),
             ("cache_blind", "1 while every state counts as unknown, NATS having been lost for too long.", self._blind),
         ):
             Gauge(f"leadsman_{name}", words, registry=registry).set_function(value)

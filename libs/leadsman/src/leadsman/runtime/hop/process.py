@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 from prometheus_client import CollectorRegistry
 
 from leadsman.bus.connect import Bus, BusSettings
@@ -19,9 +18,10 @@ from leadsman.runtime.hop.health_cache import HealthCache
 from leadsman.runtime.hop.service import HopMethod, HopService
 from leadsman.runtime.http import HttpServer
 from leadsman.runtime.options import Address
+from leadsman.runtime.ports import write_ports
 from leadsman.runtime.process import freeze_heap, tune_process
 from leadsman.telemetry.logs import get_logger
-from leadsman.telemetry.version import publish_build_info
+from leadsman.telemetry.metrics import service_registry
 
 DRAIN_S = 5.0
 """How long open requests may take to finish once the process is told to stop."""
@@ -40,7 +40,7 @@ class HopSettings:
     admin_listen: Address
     bus: BusSettings
     policy: StoragePolicy
-    port_file: str | None = None
+    port_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ async def serve_hop(shutdown: Shutdown, definition: HopDefinition, settings: Hop
     """
     tune_process()
     method = definition.method
-    registry = CollectorRegistry()
-    publish_build_info(registry, method.component)
+    registry = service_registry(method.component)
     bus = Bus(settings.bus, registry)
     cache = HealthCache(bus, settings.policy, clock=bus.clock, registry=registry)
     parts = HopParts(cache, bus, f"{method.component}-{secrets.token_hex(6)}", asyncio.Event(), registry)
@@ -135,10 +134,3 @@ async def _open_when_synced(parts: HopParts, server: GrpcServer) -> None:
     await server.set_serving(serving=True)
     log.info("ready", nodes=parts.cache.index.nodes)
     await asyncio.Event().wait()
-
-
-def write_ports(file: str, ports: dict[str, int]) -> None:
-    """Write the ports in use to `file` as JSON, whole or not at all."""
-    part = Path(f"{file}.part")
-    part.write_bytes(orjson.dumps(ports))
-    part.replace(file)
