@@ -73,7 +73,7 @@ async def test_verbose_shows_every_check_and_marks_what_is_degraded(server: tupl
     """`/readyz?verbose` never hides that we are degraded."""
     port, conditions = server
     conditions.connected = False
-    assert await get(port, "/readyz?verbose") == (200, "[+]cache 3 nodes\n[-]bus lost (degraded)\nfilter is ready")
+    assert await get(port, "/readyz?verbose") == (200, "[+]cache 3 nodes\n[-]bus lost (degraded)\nfilter is ready\n")
     status, text = await get(port, "/readyz/bus")
     assert (status, "[-]bus lost" in text) == (200, True)
 

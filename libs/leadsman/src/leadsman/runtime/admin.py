@@ -66,7 +66,7 @@ class AdminRoutes:
             for check, fine, words in results
         ]
         verdict = f"{self._component} is {'ready' if ready else 'not ready'}"
-        text = "\n".join([*lines, verdict]) if verbose or not ready else "ok"
+        text = "\n".join([*lines, verdict, ""]) if verbose or not ready else "ok"
         await respond(send, 200 if ready else 503, text.encode(), _TEXT)
 
     async def _not_found(self, send: Send) -> None:
