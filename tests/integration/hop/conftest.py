@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import signal
 import subprocess
@@ -16,11 +17,12 @@ from typing import Any, Generic, TypeVar
 
 import grpc
 import nats
+import nats.js.errors
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nats.aio.client import Client
 
-from leadsman.bus.streams import ensure_streams
+from leadsman.bus.streams import STATUS_STREAM, ensure_streams
 from leadsman.bus.subjects import status_subject
 from leadsman.domain.report import NodeReport
 from leadsman.testing.nats import NatsServer
@@ -186,10 +188,19 @@ class Fleet:
         return self._client
 
     async def publish(self, *reports: NodeReport) -> None:
+        """Publish and wait until every report is stored: neither a publish without ack nor a flush says that it is."""
         client = await self.client()
         for one in reports:
             await client.publish(status_subject(one.node), encode_report(one))
-        await client.flush()
+        for one in reports:
+            await eventually(functools.partial(self._stored, one), f"the report of {one.node} is stored")
+
+    async def _stored(self, one: NodeReport) -> bool:
+        stream = (await self.client()).jetstream()
+        with contextlib.suppress(nats.js.errors.NotFoundError):
+            stored = await stream.get_last_msg(STATUS_STREAM, status_subject(one.node), direct=True)
+            return stored.data == encode_report(one)
+        return False
 
     async def stop(self) -> None:
         for service in self._services:
