@@ -1,0 +1,3 @@
+module leadsman-bench/extender
+
+go 1.25
