@@ -3,11 +3,10 @@
 import signal
 
 from leadsman_cli.errors import CommandError
+from leadsman_cli.invocation import typed
 from leadsman_cli.messages import Answer, How
 from leadsman_cli.node import DRIVER, DemoNode, start_backend, start_csi
 from leadsman_cli.supervisor import Supervisor, send
-
-_SEE = "watch it with: leadsman status"
 
 
 async def break_node(node: DemoNode, how: How, supervisor: Supervisor) -> Answer:
@@ -17,7 +16,7 @@ async def break_node(node: DemoNode, how: How, supervisor: Supervisor) -> Answer
         CommandError: this machine cannot do it, or the fault is in force already.
     """
     if how in node.broken_by:
-        raise CommandError(f"{node.name} is already broken by {how}; mend it with: leadsman heal {node.name}")
+        raise CommandError(f"{node.name} is already broken by {how}; mend it with: {typed(f'heal {node.name}')}")
     answer = await _BREAKERS[how](node, supervisor)
     node.broken_by.append(how)
     return answer
@@ -25,23 +24,23 @@ async def break_node(node: DemoNode, how: How, supervisor: Supervisor) -> Answer
 
 async def _freeze(node: DemoNode, _: Supervisor) -> Answer:
     if node.csi.pid is None:
-        raise CommandError(f"the CSI driver of {node.name} is not running; mend it with: leadsman heal {node.name}")
+        raise CommandError(f"the CSI driver of {node.name} is not running; mend it with: {typed(f'heal {node.name}')}")
     send(node.csi, signal.SIGSTOP)
     did = f"{node.name}: froze the CSI driver {DRIVER} (SIGSTOP to process {node.csi.pid})"
-    return Answer(did=[did], expect=f"{DRIVER} turns UNHEALTHY within about 5 s; {_SEE}")
+    return Answer(did=[did], expect=f"{DRIVER} turns UNHEALTHY within about 5 s; watch it with: {typed('status')}")
 
 
 async def _kill(node: DemoNode, supervisor: Supervisor) -> Answer:
     pid = node.csi.pid
     await supervisor.kill(node.csi)
     did = f"{node.name}: killed the CSI driver {DRIVER} (SIGKILL to process {pid}); its socket refuses now"
-    return Answer(did=[did], expect=f"{DRIVER} turns UNHEALTHY within about 5 s; {_SEE}")
+    return Answer(did=[did], expect=f"{DRIVER} turns UNHEALTHY within about 5 s; watch it with: {typed('status')}")
 
 
 async def _refuse(node: DemoNode, supervisor: Supervisor) -> Answer:
     await supervisor.kill(node.backend)
     did = f"{node.name}: stopped its way to the storage backend (127.0.0.1:{node.backend_port} refuses connections)"
-    return Answer(did=[did], expect=f"the backend turns UNHEALTHY within about 5 s; {_SEE}")
+    return Answer(did=[did], expect=f"the backend turns UNHEALTHY within about 5 s; watch it with: {typed('status')}")
 
 
 async def _hang_mount(node: DemoNode, _: Supervisor) -> Answer:
@@ -51,7 +50,7 @@ async def _hang_mount(node: DemoNode, _: Supervisor) -> Answer:
         )
     send(node.mount, signal.SIGUSR1)  # from now on it reads requests and never answers
     did = f"{node.name}: hung its mount (its FUSE server, process {node.mount.pid}, answers no more)"
-    return Answer(did=[did], expect=f"the backend turns UNHEALTHY within about 10 s; {_SEE}")
+    return Answer(did=[did], expect=f"the backend turns UNHEALTHY within about 10 s; watch it with: {typed('status')}")
 
 
 _BREAKERS = {"freeze": _freeze, "kill": _kill, "refuse": _refuse, "hang-mount": _hang_mount}
@@ -75,4 +74,6 @@ async def heal_node(node: DemoNode, supervisor: Supervisor) -> Answer:
         send(node.mount, signal.SIGUSR2)
         did.append(f"{node.name}: its mount answers again")
     node.broken_by.clear()
-    return Answer(did=did, expect=f"everything on {node.name} is HEALTHY again within about 3 s; {_SEE}")
+    return Answer(
+        did=did, expect=f"everything on {node.name} is HEALTHY again within about 3 s; watch it with: {typed('status')}"
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from leadsman_cli.errors import CommandError
+from leadsman_cli.invocation import typed
 
 _ANSWER_TIME_S = 30.0  # healing waits until a restarted driver serves
 
@@ -83,14 +84,14 @@ def find_run(port: int | None) -> RunState:
     if port is not None:
         found = running(port)
         if found is None:
-            raise CommandError(f"no pipeline runs on port {port}; start one with: leadsman up --port {port}")
+            raise CommandError(f"no pipeline runs on port {port}; start one with: {typed(f'up --port {port}')}")
         return found
     ports = [
         int(text) for path in runs_directory().glob("up-*.json") if (text := path.stem.removeprefix("up-")).isdigit()
     ]
     found_all = [state for state in map(running, sorted(ports)) if state is not None]
     if not found_all:
-        raise CommandError("no pipeline runs; start one in another terminal with: leadsman up")
+        raise CommandError(f"no pipeline runs; start one in another terminal with: {typed('up')}")
     if len(found_all) > 1:
         listed = ", ".join(str(state.port) for state in found_all)
         raise CommandError(f"pipelines run on ports {listed}; say which one with --port")

@@ -12,6 +12,7 @@ from rich.text import Text
 from leadsman.domain.clock import Clock
 from leadsman.runtime.app import Shutdown
 from leadsman_cli.board import Board, Change
+from leadsman_cli.invocation import typed
 from leadsman_cli.messages import DecisionView
 from leadsman_cli.pipeline import Pipeline
 from leadsman_cli.tables import clock_time, decision_words, decisions_table, status_table
@@ -37,7 +38,8 @@ def _picture(pipeline: Pipeline) -> Group:
     status = pipeline.status()
     title = Text.assemble(("Leadsman ", "bold"), (status.gateway, "cyan"), f"  {len(status.nodes)} nodes")
     hints = Text(
-        "In a second terminal: leadsman schedule examples/pod.yaml | leadsman break node-1 | leadsman heal node-1\n"
+        "In a second terminal:\n"
+        f"  {typed('schedule examples/pod.yaml')}\n  {typed('break node-3')}\n  {typed('heal node-3')}\n"
         "Ctrl-C ends everything.",
         "dim",
     )
