@@ -21,8 +21,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "e2e"))  # its process handling
-
 from leadsman.domain.errors import LeadsmanError
 from leadsman_bench import build, cases, machine, table
 from leadsman_bench.build import report
@@ -30,8 +28,6 @@ from leadsman_bench.cases import Case
 from leadsman_bench.load import LoadError, Plan
 from leadsman_bench.repeat import Repeat, Resources, Settings, median_resources, run_repeat
 from leadsman_bench.samples import Pair
-from leadsman_e2e.process import ProcessEndedError
-from leadsman_e2e.waiting import NotInTimeError
 
 DEFAULT = Settings(cases.CASES, Plan(rounds=4, burst_s=0.35, warm_up_s=0.15), window_s=3.0)
 QUICK = Settings(cases.QUICK_CASES, Plan(rounds=3, burst_s=0.2, warm_up_s=0.1), window_s=2.0)
@@ -154,7 +150,7 @@ def main() -> int:
     except build.MissingToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except (build.BuildError, LoadError, ProcessEndedError, NotInTimeError, LeadsmanError) as error:
+    except (build.BuildError, LoadError, LeadsmanError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

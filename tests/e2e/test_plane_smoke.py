@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from leadsman.testing.process import ProcessEndedError
+from leadsman.testing.waiting import wait_for
 from leadsman_e2e import objects
 from leadsman_e2e.api import Api, ApiError, Object, condition
 from leadsman_e2e.plane import ControlPlane
-from leadsman_e2e.process import ProcessEndedError
 from leadsman_e2e.scheduler import Scheduler, render_scheduler_config
-from leadsman_e2e.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -74,6 +74,7 @@ def bind_a_pod_with_a_claim(api: Api, name: str, scheduler: str) -> str:
 
 
 def test_a_pod_with_a_bound_claim_lands_on_the_node(plane: ControlPlane, api: Api, node: str, tmp_path: Path) -> None:
+    """Controllers bind the claim and kube-scheduler binds the pod."""
     config = scheduler_config(PLAIN) | {
         "clientConnection": {"kubeconfig": str(plane.scheduler_kubeconfig)},
         "leaderElection": {"leaderElect": False},
@@ -95,6 +96,7 @@ def test_a_pod_with_a_bound_claim_lands_on_the_node(plane: ControlPlane, api: Ap
 def test_a_rendered_config_is_accepted_and_its_dead_extender_ignored(
     plane: ControlPlane, api: Api, node: str, tmp_path: Path
 ) -> None:
+    """A configuration with an extender that nobody serves still schedules every shape of volume."""
     template = tmp_path / "template.yaml"
     extender = {
         "urlPrefix": "http://placeholder/",
@@ -132,6 +134,7 @@ def test_a_rendered_config_is_accepted_and_its_dead_extender_ignored(
 
 
 def test_a_deployment_makes_pods(api: Api, node: str) -> None:
+    """The controllers that scenarios rely on run."""
     api.apply(objects.deployment(NAMESPACE, "web", 2, scheduler="nobody"))
     wait_for(
         "two pods of the Deployment",
@@ -141,6 +144,7 @@ def test_a_deployment_makes_pods(api: Api, node: str) -> None:
 
 
 def test_a_service_account_has_no_rights_of_its_own(plane: ControlPlane) -> None:
+    """RBAC is on, so what a scenario does with our account is allowed by our manifests."""
     path = plane.service_account_kubeconfig("leadsman-system", "leadsman-gateway")
     token = yaml.safe_load(path.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
     with pytest.raises(ApiError) as refused:
@@ -152,6 +156,7 @@ def test_a_service_account_has_no_rights_of_its_own(plane: ControlPlane) -> None
 
 
 def test_a_scheduler_that_does_not_start_says_why(plane: ControlPlane, tmp_path: Path) -> None:
+    """A mistake in a configuration shows in the test's failure."""
     path = tmp_path / "scheduler.yaml"
     path.write_text(yaml.safe_dump(scheduler_config("x") | {"typo": 1}), encoding="utf-8")
     with pytest.raises(ProcessEndedError, match="typo"):
@@ -159,6 +164,7 @@ def test_a_scheduler_that_does_not_start_says_why(plane: ControlPlane, tmp_path:
 
 
 def test_the_certificate_is_valid_for_strict_clients(plane: ControlPlane) -> None:
+    """No client has to switch verification off."""
     context = ssl.create_default_context(cafile=str(plane.ca))
     # What newer Pythons demand by default.
     context.verify_flags |= ssl.VERIFY_X509_STRICT

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from leadsman.testing.waiting import wait_for
 from leadsman_e2e import objects
 from leadsman_e2e.cluster import NODES, SCHEDULER_NAME, SPACE, WFFC_CLASS, Cluster, claim_of
 from leadsman_e2e.pipeline import DRIVER
 from leadsman_e2e.timings import Timings
-from leadsman_e2e.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -30,6 +30,7 @@ def node_3_frozen(cluster: Cluster) -> Iterator[None]:
 def test_a_deployment_with_a_claim_avoids_the_node_whose_driver_is_frozen(
     cluster: Cluster, node_3_frozen: None
 ) -> None:
+    """All three replicas of a Deployment with a bound claim run, none of them on node-3."""
     deployment = objects.deployment(
         SPACE, "db", 3, volumes=[objects.claim_volume("nfs-a")], scheduler=SCHEDULER_NAME, cpu="100m"
     )
@@ -39,7 +40,7 @@ def test_a_deployment_with_a_claim_avoids_the_node_whose_driver_is_frozen(
             "all three pods are bound",
             lambda: [pod["spec"].get("nodeName") for pod in cluster.api.list("Pod", SPACE, labels="app=db")],
             lambda nodes: len(nodes) == 3 and all(nodes),
-            timeout=30,
+            within_s=30,
         )
         assert "node-3" not in pods
     finally:
@@ -47,11 +48,13 @@ def test_a_deployment_with_a_claim_avoids_the_node_whose_driver_is_frozen(
 
 
 def test_a_pod_without_volumes_may_land_on_the_broken_node(cluster: Cluster, node_3_frozen: None) -> None:
+    """Broken storage is no reason against a pod that needs none."""
     with cluster.pod("no-volumes", node_selector=ON_NODE_3) as pod:
         assert cluster.await_bound(pod) == "node-3"
 
 
 def test_with_every_node_broken_the_pod_is_pending_and_the_scheduler_rests(cluster: Cluster, timings: Timings) -> None:
+    """The pod says why it waits, and equal reasons on every attempt keep kube-scheduler from spinning."""
     with (
         cluster.frozen(*NODES),
         cluster.pod("pending", volumes=[objects.claim_volume("nfs-a")]) as pod,
@@ -67,6 +70,7 @@ def test_with_every_node_broken_the_pod_is_pending_and_the_scheduler_rests(clust
 
 
 def test_the_recovery_of_one_node_binds_a_waiting_pod_to_it(cluster: Cluster, timings: Timings) -> None:
+    """The wake-up alone brings the pod to the healed node within 2 s of its publication."""
     with (
         cluster.frozen(*NODES),
         cluster.pod("waiting", volumes=[objects.claim_volume("nfs-a")]) as pod,
@@ -75,7 +79,7 @@ def test_the_recovery_of_one_node_binds_a_waiting_pod_to_it(cluster: Cluster, ti
         cluster.await_unschedulable(pod, f"3 {FROZEN}")
         healed = time.monotonic()
         cluster.pipeline.nodes["node-2"].thaw_driver()
-        assert cluster.await_bound(pod, timeout=20) == "node-2"
+        assert cluster.await_bound(pod, within_s=20) == "node-2"
         bound = time.monotonic()
         published = reports.when_healthy()
         timings.note("recovery published to pod bound (at most 2 s)", bound - published)
@@ -84,6 +88,7 @@ def test_the_recovery_of_one_node_binds_a_waiting_pod_to_it(cluster: Cluster, ti
 
 
 def test_nobody_is_evicted_from_a_node_whose_storage_is_broken(cluster: Cluster, node_3_frozen: None) -> None:
+    """A pod that could not run there anyway takes nobody's place."""
     cluster.api.apply(objects.priority_class("high", 1000))
     with (
         cluster.pod("filler-1", cpu="3500m", priority_class="high", node_selector={"kubernetes.io/hostname": "node-1"}),
@@ -109,13 +114,14 @@ def test_nobody_is_evicted_from_a_node_whose_storage_is_broken(cluster: Cluster,
                 "the low-priority pod is evicted once its node's storage is healthy",
                 lambda: cluster.api.find("Pod", low, SPACE),
                 lambda pod: pod is None or "deletionTimestamp" in pod["metadata"],
-                timeout=30,
+                within_s=30,
             )
 
 
 def test_without_a_gateway_pods_still_schedule_and_it_decides_again_when_back(
     cluster: Cluster, node_3_frozen: None
 ) -> None:
+    """With `ignorable: true` a dead gateway stops nothing, and a new one rejects at once."""
     volumes = [objects.claim_volume("nfs-a")]
     cluster.pipeline.kill_gateway()
     try:
@@ -128,6 +134,7 @@ def test_without_a_gateway_pods_still_schedule_and_it_decides_again_when_back(
 
 
 def test_a_dead_backend_keeps_away_only_the_pods_that_use_it(cluster: Cluster, timings: Timings) -> None:
+    """The unit of health is the backend: pods of the other one still go to the node."""
     start = time.monotonic()
     with cluster.backend_down("node-3", "nfs-b"):
         timings.note("backend refuses to first rejection", time.monotonic() - start)
@@ -148,6 +155,7 @@ VOLUMES = {
 def test_volumes_without_a_bound_claim_avoid_the_broken_node_too(
     cluster: Cluster, node_3_frozen: None, shape: str
 ) -> None:
+    """Unbound, generic ephemeral and inline volumes name their storage as well as a bound claim does."""
     cluster.api.apply(objects.pvc(SPACE, "later", storage_class=WFFC_CLASS))
     volumes = [VOLUMES[shape]]
     with cluster.pod(f"{shape}-pinned", volumes=volumes, node_selector=ON_NODE_3) as pod:
@@ -167,12 +175,13 @@ def chosen_node(cluster: Cluster, pod: str, shape: str) -> str:
         f"a node is selected for claim {claim}",
         lambda: cluster.api.find("PersistentVolumeClaim", claim, SPACE) or {},
         lambda got: selected in got.get("metadata", {}).get("annotations", {}),
-        timeout=15,
+        within_s=15,
     )
     return str(found["metadata"]["annotations"][selected])
 
 
 def test_a_fault_is_noticed_in_seconds(cluster: Cluster, timings: Timings) -> None:
+    """From a frozen driver to the first rejection, three times."""
     for _ in range(3):
         start = time.monotonic()
         with cluster.frozen("node-1"):

@@ -5,20 +5,20 @@ import os
 import queue
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from leadsman.testing.sockets import free_ports
+from leadsman.testing.waiting import wait_for
 from leadsman_cli.control import request_status
 from leadsman_cli.messages import Status
 from leadsman_cli.runs import RunState
@@ -27,38 +27,13 @@ REPOSITORY = Path(__file__).parents[2]
 LEADSMAN = str(Path(sys.executable).with_name("leadsman"))
 MARKER = "SYSTEM_TEST_RUN"
 
-T = TypeVar("T")
-
-
-def until(look: Callable[[], T], what: str, within_s: float = 15.0) -> T:
-    """The first true value of `look`; fails the test with `what` when there is none in time."""
-    deadline = time.monotonic() + within_s
-    while True:
-        if seen := look():
-            return seen
-        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
-        time.sleep(0.05)
-
-
-def free_port() -> int:
-    """A port nobody listens on, below the range of outgoing connections."""
-    for port in range(18_100, 19_900):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    pytest.fail("no free port")
-
 
 class Up:
     """One `leadsman up`; every process below it inherits a marker by which it can be found."""
 
     def __init__(self, nodes: int, pipe_into: str = "") -> None:
         directory = Path(tempfile.mkdtemp(prefix="lm-"))  # pytest's own are too long for unix sockets in them
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self._directory = directory
         self.temporary = directory / "t"
         self.runtime = directory / "r"
@@ -162,7 +137,7 @@ class Up:
         for node in broken:
             self.leadsman("heal", node)
         for node in broken:
-            until(partial(self.healthy, node), f"{node} is healed")
+            wait_for(f"{node} is healed", partial(self.healthy, node))
 
     def schedule(self, pod: str = "examples/pod.yaml", code: int | None = 0) -> dict[str, Any]:
         """`leadsman schedule -o json`."""

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Up, until
+from leadsman.testing.waiting import wait_for
+
+from .conftest import Up
 
 pytestmark = pytest.mark.system
 
@@ -42,13 +44,13 @@ def test_pods_are_spread_over_healthy_nodes(up: Up) -> None:
         seen.add(attempt["chosen"])
         return len(seen) > 1
 
-    until(spread, "two different nodes are chosen")
+    wait_for("two different nodes are chosen", spread)
 
 
 def test_a_frozen_driver_keeps_pods_away_until_it_is_healed(up: Up) -> None:
     """Red, avoided with the reason, untouched for pods without storage, and back after healing."""
     assert "SIGSTOP" in up.leadsman("break", "node-3")
-    until(lambda: up.states("node-3")[DRIVER] == "UNHEALTHY DriverNotResponding", "node-3 is red", 8)
+    wait_for("node-3 is red", lambda: up.states("node-3")[DRIVER] == "UNHEALTHY DriverNotResponding", within_s=8)
     assert _verdicts(up) == {
         "node-1": "",
         "node-2": "",
@@ -59,22 +61,22 @@ def test_a_frozen_driver_keeps_pods_away_until_it_is_healed(up: Up) -> None:
     assert all(node["fits"] for node in free["nodes"])
 
     up.leadsman("heal", "node-3")
-    until(lambda: up.healthy("node-3"), "node-3 is green", 6)
-    until(lambda: _verdicts(up)["node-3"] == "", "node-3 takes pods again", 2)
+    wait_for("node-3 is green", lambda: up.healthy("node-3"), within_s=6)
+    wait_for("node-3 takes pods again", lambda: _verdicts(up)["node-3"] == "", within_s=2)
 
 
 def test_a_killed_driver_is_restarted_by_healing(up: Up) -> None:
     """SIGKILL of the driver is no crash of the pipeline, and healing starts a new process."""
     up.leadsman("break", "node-2", "--how", "kill")
-    until(lambda: up.states("node-2")[DRIVER].startswith("UNHEALTHY"), "node-2 is red", 8)
+    wait_for("node-2 is red", lambda: up.states("node-2")[DRIVER].startswith("UNHEALTHY"), within_s=8)
     assert "again" in up.leadsman("heal", "node-2")
-    until(lambda: up.healthy("node-2"), "node-2 is green", 6)
+    wait_for("node-2 is green", lambda: up.healthy("node-2"), within_s=6)
 
 
 def test_a_refusing_backend_makes_that_backend_red(up: Up) -> None:
     """The evidence is on the data path, and the reason says so."""
     up.leadsman("break", "node-1", "--how", "refuse")
-    until(lambda: up.states("node-1")[BACKEND] == "UNHEALTHY EndpointRefused", "node-1's backend is red", 8)
+    wait_for("node-1's backend is red", lambda: up.states("node-1")[BACKEND] == "UNHEALTHY EndpointRefused", within_s=8)
     assert _verdicts(up)["node-1"] == f"node(s) had a storage backend that refuses connections ({DRIVER})"
 
 
@@ -83,16 +85,16 @@ def test_a_hung_mount_makes_its_backend_red(up: Up) -> None:
     words = up.leadsman("break", "node-3", "--how", "hang-mount", code=None)
     if not words:
         pytest.skip(up.leadsman("break", "node-3", "--how", "hang-mount", code=2).strip())
-    until(lambda: up.states("node-3")[BACKEND] == "UNHEALTHY MountHung", "node-3's mount is red", 12)
+    wait_for("node-3's mount is red", lambda: up.states("node-3")[BACKEND] == "UNHEALTHY MountHung", within_s=12)
     up.leadsman("heal", "node-3")
-    until(lambda: up.healthy("node-3"), "node-3 is green", 8)
+    wait_for("node-3 is green", lambda: up.healthy("node-3"), within_s=8)
 
 
 def test_with_every_node_broken_nothing_is_chosen(up: Up) -> None:
     """Exit code 1, and the message is the one that kube-scheduler would show."""
     for node in ("node-1", "node-2", "node-3"):
         up.leadsman("break", node, "--how", "refuse")
-    until(lambda: up.schedule(code=None)["chosen"] is None, "nobody fits", 10)
+    wait_for("nobody fits", lambda: up.schedule(code=None)["chosen"] is None, within_s=10)
     attempt = up.schedule(code=1)
     assert attempt["message"] == (
         f"0/3 nodes are available: 3 node(s) had a storage backend that refuses connections ({DRIVER})."
@@ -148,8 +150,8 @@ def test_changes_and_decisions_are_printed_as_lines(up: Up) -> None:
         lines.extend(up.new_lines())
         return any(all(word in line for word in words) for line in lines)
 
-    until(lambda: seen("node-3", "UNHEALTHY EndpointRefused", "(was HEALTHY)"), "the change is printed")
+    wait_for("the change is printed", lambda: seen("node-3", "UNHEALTHY EndpointRefused", "(was HEALTHY)"))
     lines.clear()
     up.schedule()
-    until(lambda: seen("filter default/web", "2 of 3 nodes pass", "node-3"), "the decision is printed")
-    until(lambda: seen("prioritize default/web"), "the scores are printed")
+    wait_for("the decision is printed", lambda: seen("filter default/web", "2 of 3 nodes pass", "node-3"))
+    wait_for("the scores are printed", lambda: seen("prioritize default/web"))

@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from tests.system.conftest import REPOSITORY, Up, until
+
+from leadsman.testing.waiting import wait_for
+
+from .conftest import REPOSITORY, Up
 
 pytestmark = pytest.mark.system
 
@@ -28,6 +32,10 @@ def comparable(text: str) -> str:
     return re.sub(r"[ \t]+", " ", text).replace(" \n", "\n").strip()
 
 
+def output(up: Up, arguments: list[str]) -> str:
+    return comparable(up.leadsman(*arguments))
+
+
 @pytest.fixture
 def up() -> Iterator[Up]:
     started = Up(nodes=3)
@@ -47,9 +55,7 @@ def test_the_tour_of_the_readme(up: Up) -> None:
     for command, shown in tour:
         arguments = [*command.split(), "--port", str(up.port)]
         if arguments[0] in {"break", "heal"}:
-            assert comparable(up.leadsman(*arguments)) == comparable(shown)
+            assert output(up, arguments) == comparable(shown)
         else:
-            wanted = comparable(shown)
-            until(
-                lambda args=arguments, want=wanted: comparable(up.leadsman(*args)) == want, f"{command} shows:\n{shown}"
-            )
+            look = partial(output, up, arguments)
+            wait_for(f"{command} shows:\n{shown}", look, comparable(shown).__eq__, within_s=15)

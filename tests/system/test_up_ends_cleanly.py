@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import LEADSMAN, Up, free_port, until
+from leadsman.testing.sockets import free_ports
+from leadsman.testing.waiting import wait_for
+
+from .conftest import LEADSMAN, Up
 
 pytestmark = pytest.mark.system
 
@@ -25,14 +28,23 @@ def test_a_killed_up_leaves_nothing(small_up: Up) -> None:
     """After SIGKILL the kernel ends the children and the janitor removes mounts and files."""
     small_up.process.send_signal(signal.SIGKILL)
     assert small_up.ended() == -signal.SIGKILL
-    until(lambda: small_up.leftovers() == [], "everything is removed", 10)
+    wait_for("everything is removed", lambda: small_up.leftovers() == [], within_s=10)
+
+
+def test_without_its_janitor_ctrl_c_leaves_nothing_either(small_up: Up) -> None:
+    """The out-of-memory killer may take the janitor; mounts, directory and state file are then removed by `up`."""
+    janitor_pid = next(pid for pid in small_up.processes() if b"janitor.py" in _command_line(pid))
+    os.kill(janitor_pid, signal.SIGKILL)
+    small_up.process.send_signal(signal.SIGINT)
+    assert small_up.ended() == 0, small_up.stderr()
+    assert small_up.leftovers() == []
 
 
 def test_a_broken_node_does_not_hinder_the_end(small_up: Up) -> None:
     """SIGTERM while a driver is frozen and a reader of a hung mount cannot be killed: still nothing stays."""
     small_up.leadsman("break", "node-1", "--how", "freeze")
     small_up.leadsman("break", "node-1", "--how", "hang-mount", code=None)
-    until(lambda: small_up.states("node-1")["nfs.csi.k8s.io"].startswith("UNHEALTHY"), "the faults are felt")
+    wait_for("the faults are felt", lambda: small_up.states("node-1")["nfs.csi.k8s.io"].startswith("UNHEALTHY"))
     small_up.process.send_signal(signal.SIGTERM)
     assert small_up.ended() == 0, small_up.stderr()
     assert small_up.leftovers() == []
@@ -51,7 +63,7 @@ def test_the_crash_of_a_child_is_reported_and_ends_everything(small_up: Up) -> N
 
 def test_a_port_taken_by_another_program_is_refused(tmp_path: Path) -> None:
     """One line, exit code 2, and no file is left."""
-    port = free_port()
+    (port,) = free_ports(1)
     with socket.create_server(("127.0.0.1", port)):
         result = subprocess.run(
             [LEADSMAN, "up", "--port", str(port)],

@@ -3,28 +3,11 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from leadsman_cli import janitor, with_parent
+from leadsman.testing.waiting import wait_for
+from leadsman_cli import janitor
 from leadsman_cli.janitor import MARKER, marked_processes, mounts_below
-
-
-def _until(look: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 10
-    while not look():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
-def _gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def test_the_end_of_its_owner_makes_the_janitor_kill_and_delete(tmp_path: Path) -> None:
@@ -35,7 +18,7 @@ def test_the_end_of_its_owner_makes_the_janitor_kill_and_delete(tmp_path: Path) 
     state.write_text("{}")
     marked = subprocess.Popen(["sleep", "60"], env=os.environ | {MARKER: str(directory)})
     other = subprocess.Popen(["sleep", "60"], env=os.environ | {MARKER: f"{directory}-other"})
-    _until(lambda: marked.pid in marked_processes(directory), "the process shows its marker")
+    wait_for("the process shows its marker", lambda: marked.pid in marked_processes(directory))
     # A process that nobody waits for stays visible as a zombie, with an empty environment.
     subprocess.run(
         [sys.executable, "-I", "-S", janitor.__file__, str(directory), str(state)], input=b"", check=True, timeout=20
@@ -58,21 +41,3 @@ def test_mounts_are_read_from_the_table_deepest_first(tmp_path: Path) -> None:
         "4 0 0:4 / /tmp/upper rw - tmpfs tmpfs rw\n"
     )
     assert mounts_below(Path("/tmp/up"), table) == [Path("/tmp/up/a/b c"), Path("/tmp/up/a")]
-
-
-@pytest.mark.parametrize("number", ["KILL", "TERM"])
-def test_a_child_dies_with_its_parent(tmp_path: Path, number: str) -> None:
-    """The kernel ends the child even when its parent had no chance to."""
-    pid_file = tmp_path / "pid"
-    script = (
-        "import os, subprocess, sys, time\n"
-        f"p = subprocess.Popen([sys.executable, '-I', '-S', {with_parent.__file__!r}, str(os.getpid()), 'sh', '-c',"
-        f" 'echo $$ > {pid_file}; exec sleep 60'], start_new_session=True)\n"
-        "time.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", script])
-    _until(lambda: pid_file.exists() and pid_file.read_text().strip(), "the child runs")
-    child = int(pid_file.read_text())
-    subprocess.run(["kill", f"-{number}", str(parent.pid)], check=True)
-    parent.wait(5)
-    _until(lambda: _gone(child), "the child is gone")

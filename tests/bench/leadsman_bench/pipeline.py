@@ -1,29 +1,22 @@
 """The shipped processes: nats-server, filter, scorer and gateway, and beside them the feeder and the Go extender."""
 
 import asyncio
-import http.client
-import json
 import os
-import socket
 import sys
-import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from leadsman.bus.streams import ensure_streams
+from leadsman.testing.nats import NatsServer
+from leadsman.testing.pages import page
+from leadsman.testing.process import Process, stop_all
 from leadsman_bench import fleet
 from leadsman_bench.build import BENCH
-from leadsman_e2e.process import Process, free_ports, stop_all
-from leadsman_e2e.waiting import wait_for
-
-T = TypeVar("T")
 
 HEARTBEATS_PER_SECOND = fleet.NODES / 10
 """What 5,000 collectors send at their default heartbeat of 10 s."""
-
-_START_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +37,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._nats = NatsServer(directory=folder / "nats")
         self._processes: list[Process] = []
         self._started = 0
         # Installed services start from compiled bytecode, so ours do too, whatever this shell says.
@@ -59,6 +53,7 @@ class Bench:
 
     def __exit__(self, *_: object) -> None:
         stop_all(self._processes)
+        self._nats.stop()
 
     def stop(self, process: Process) -> None:
         """End one process now."""
@@ -67,33 +62,30 @@ class Bench:
 
     def start_nats(self) -> str:
         """Start nats-server with our streams; its URL."""
-        (port,) = free_ports(1)
-        program = str(Path(sysconfig.get_path("scripts")) / "nats-server")
-        store = str(self.folder / "jetstream")
-        process = self._spawn("nats-server", [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", store])
-        url = f"nats://127.0.0.1:{port}"
-        self.wait("nats-server answers", process, lambda: _accepts(port))
-        asyncio.run(ensure_streams((url,)))
-        return url
+        self._nats.start()
+        asyncio.run(ensure_streams((self._nats.url,)))
+        return self._nats.url
 
     def start_feeder(self, nats_url: str, rate: float = HEARTBEATS_PER_SECOND) -> Process:
         """Start the reports of all nodes; returns when every node has reported once."""
         ready = self.folder / f"feeder-{self._started}.ready"
         options = ["--nats-url", nats_url, "--rate", str(rate), "--ready-file", str(ready)]
         process = self._spawn("feeder", [sys.executable, "-m", "leadsman_bench.feeder", *options])
-        self.wait("every node has reported", process, ready.exists)
+        process.wait_for("every node has reported", ready.exists)
         return process
 
     def start_filter(self, nats_url: str) -> Service:
         """Start a filter; it may not be ready yet."""
         return self._start_service(
-            "leadsman_filter", ["--nats-url", nats_url, *_loopback("--listen", "--admin-listen")]
+            "leadsman_filter",
+            ["--nats-url", nats_url, "--stream-settle", "0s", *_loopback("--listen", "--admin-listen")],
         )
 
     def start_scorer(self, nats_url: str) -> Service:
         """Start a scorer; it may not be ready yet."""
         return self._start_service(
-            "leadsman_scorer", ["--nats-url", nats_url, *_loopback("--listen", "--admin-listen")]
+            "leadsman_scorer",
+            ["--nats-url", nats_url, "--stream-settle", "0s", *_loopback("--listen", "--admin-listen")],
         )
 
     def start_gateway(self, nats_url: str, filter_: Service, scorer: Service, manifests: Path) -> Service:
@@ -113,12 +105,14 @@ class Bench:
         """Start the Go extender with its garbage collector set to `gogc`."""
         return self._start("extender", [str(program), "-state", str(state)], "-port-file", {"GOGC": str(gogc)})
 
-    def wait_ready(self, service: Service, *, interval_s: float = 0.02) -> None:
-        """Wait until `service` says that it is ready; asked every `interval_s`."""
+    def wait_ready(self, service: Service, *, every_s: float = 0.03) -> None:
+        """Wait until `service` says that it is ready; asked every `every_s`."""
         port = service.ports.get("admin") or service.ports["http"]
-        what = f"{service.process.name} is ready"
-        self.wait(
-            what, service.process, lambda: page(port, "/readyz?verbose"), interval_s, lambda answer: answer[0] == 200
+        service.process.wait_for(
+            f"{service.process.name} is ready",
+            lambda: page(port, "/readyz?verbose"),
+            lambda answer: answer[0] == 200,
+            every_s=every_s,
         )
 
     def _start_service(self, module: str, options: list[str]) -> Service:
@@ -129,8 +123,7 @@ class Bench:
     ) -> Service:
         port_file = self.folder / f"{name}-{self._started}.ports"
         process = self._spawn(name, [*command, port_option, str(port_file)], extra)
-        self.wait(f"{name} listens", process, port_file.exists, 0.005)
-        return Service(process, json.loads(port_file.read_text(encoding="utf-8")))
+        return Service(process, process.ports(port_file, every_s=0.005))
 
     def _spawn(self, name: str, command: list[str], extra: Mapping[str, str] | None = None) -> Process:
         log = self.folder / f"{name}-{self._started}.log"
@@ -138,44 +131,6 @@ class Bench:
         process = Process.start(name, command, log, environ={**self._environ, **(extra or {})})
         self._processes.append(process)
         return process
-
-    @staticmethod
-    def wait(
-        what: str,
-        process: Process,
-        observe: Callable[[], T],
-        interval_s: float = 0.02,
-        accept: Callable[[T], bool] = bool,
-    ) -> T:
-        """Wait until `accept` likes what `observe` sees, and return that, as long as `process` lives.
-
-        Raises:
-            NotInTimeError, ProcessEndedError: in vain.
-        """
-
-        def observe_alive() -> T:
-            process.check_alive()
-            return observe()
-
-        return wait_for(what, observe_alive, accept, timeout=_START_LIMIT_S, interval=interval_s)
-
-
-def page(port: int, path: str) -> tuple[int, str]:
-    """Status and text of a page of a service; status 0 while nobody answers."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
-    except OSError as error:
-        return 0, repr(error)
-    finally:
-        connection.close()
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _loopback(*options: str) -> list[str]:

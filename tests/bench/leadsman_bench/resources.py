@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import psutil
 
+from leadsman.testing.pages import page
 from leadsman_bench.fleet import NODES
 from leadsman_bench.load import cpu_seconds
-from leadsman_bench.pipeline import Bench, Service, page
+from leadsman_bench.pipeline import Bench, Service
 
 _REPORTS = "leadsman_replica_reports_total{"
 
@@ -36,7 +37,7 @@ def cold_start(bench: Bench, start: Callable[[], Service]) -> float:
     """
     began = time.monotonic()
     service = start()
-    bench.wait_ready(service, interval_s=0.005)
+    bench.wait_ready(service, every_s=0.005)
     elapsed = time.monotonic() - began
     bench.stop(service.process)
     return elapsed
@@ -53,7 +54,7 @@ def receive_cost(bench: Bench, nats_url: str, filter_: Service, live_rate: float
         # The feeder begins with a report of every node at once; that crowd is not what is measured.
         enough = reports_taken(filter_) + NODES
         feeder = bench.start_feeder(nats_url, rate)
-        _wait_for_reports(bench, filter_, enough)
+        _wait_for_reports(filter_, enough)
         costs.append(_cost_per_report(filter_, window_s, idle))
         bench.stop(feeder)
     return ReceiveCost(*costs)
@@ -65,8 +66,8 @@ def reports_taken(filter_: Service) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(_REPORTS))
 
 
-def _wait_for_reports(bench: Bench, filter_: Service, enough: float) -> None:
-    bench.wait("the first reports are taken in", filter_.process, lambda: reports_taken(filter_) >= enough)
+def _wait_for_reports(filter_: Service, enough: float) -> None:
+    filter_.process.wait_for("the first reports are taken in", lambda: reports_taken(filter_) >= enough)
 
 
 def _cost_per_report(filter_: Service, window_s: float, idle: float) -> float:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import yaml
 
+from leadsman.testing.waiting import wait_for
 from leadsman_e2e import objects
 from leadsman_e2e.api import Api, Object, condition
 from leadsman_e2e.pipeline import BACKENDS, DRIVER, NAMESPACE, Pipeline
 from leadsman_e2e.plane import ControlPlane
 from leadsman_e2e.scheduler import Scheduler, render_scheduler_config
-from leadsman_e2e.waiting import wait_for
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 SCHEDULER_CONFIG = DEPLOY / "scheduler" / "scheduler-config.yaml"
@@ -67,9 +66,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @contextlib.contextmanager
@@ -102,7 +99,7 @@ class Cluster:
             f"the gateway rejects {list(nodes) or 'nobody'}",
             lambda: self.pipeline.rejected(pod),
             lambda rejected: set(rejected) == set(nodes),
-            timeout=30,
+            within_s=30,
         )
 
     @contextlib.contextmanager
@@ -114,14 +111,14 @@ class Cluster:
         finally:
             self.api.delete("Pod", name, SPACE)
 
-    def await_bound(self, pod: str, timeout: float = 15.0) -> str:
+    def await_bound(self, pod: str, within_s: float = 15.0) -> str:
         """The node that `pod` is bound to, once it is."""
         bound = wait_for(
             f"pod {pod} is bound",
             lambda: self.api.get("Pod", pod, SPACE),
             lambda got: "nodeName" in got["spec"],
-            timeout=timeout,
-            interval=0.02,
+            within_s=within_s,
+            every_s=0.02,
         )
         return str(bound["spec"]["nodeName"])
 
@@ -131,7 +128,7 @@ class Cluster:
             f"pod {pod} is Pending because of {text!r}",
             lambda: str((condition(self.api.get("Pod", pod, SPACE), "PodScheduled") or {}).get("message", "")),
             lambda message: text in message,
-            timeout=15,
+            within_s=15,
         )
 
 

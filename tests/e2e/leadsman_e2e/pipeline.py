@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 import sys
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from leadsman.bus.streams import ensure_streams
-from leadsman_e2e.process import Process, free_ports, stop_all
+from leadsman.testing.nats import NatsServer
+from leadsman.testing.pages import page
+from leadsman.testing.process import Process, stop_all
+from leadsman.testing.sockets import free_ports
 from leadsman_e2e.reports import ReportWatch
-from leadsman_e2e.waiting import wait_for
 
 NAMESPACE = "leadsman-system"
 DRIVER = "nfs.csi.k8s.io"
@@ -43,11 +43,11 @@ class StorageNode:
 
     def freeze_driver(self) -> None:
         """Stop the CSI driver's process without ending it: its socket still accepts, nothing answers."""
-        os.kill(self.driver.pid, signal.SIGSTOP)
+        self.driver.send(signal.SIGSTOP)
 
     def thaw_driver(self) -> None:
         """Let the CSI driver go on."""
-        os.kill(self.driver.pid, signal.SIGCONT)
+        self.driver.send(signal.SIGCONT)
 
 
 class Pipeline:
@@ -56,11 +56,13 @@ class Pipeline:
     def __init__(self, workdir: Path, kubeconfig: Path, nodes: Sequence[str]) -> None:
         self.workdir = workdir
         self.nodes: dict[str, StorageNode] = {}
-        self.gateway_port, self.nats_port = free_ports(2)
+        (self.gateway_port,) = free_ports(1)
+        self._nats = NatsServer(directory=workdir / "nats")
         self._kubeconfig = kubeconfig
         self._names = nodes
         self._processes: list[Process] = []
         self._gateway: Process | None = None
+        self._hops: dict[str, int] = {}
 
     @classmethod
     def start(cls, workdir: Path, kubeconfig: Path, nodes: Sequence[str]) -> Pipeline:
@@ -78,11 +80,6 @@ class Pipeline:
         """What `urlPrefix` in the scheduler's configuration must be."""
         return f"http://127.0.0.1:{self.gateway_port}"
 
-    @property
-    def nats_url(self) -> str:
-        """Where the bus is."""
-        return f"nats://127.0.0.1:{self.nats_port}"
-
     def kill_gateway(self) -> None:
         """End the gateway at once."""
         assert self._gateway is not None
@@ -90,13 +87,12 @@ class Pipeline:
 
     def start_gateway(self) -> None:
         """Start the gateway (again, on the same port) and wait until it is ready."""
-        filter_port, scorer_port = self._ports("filter")["grpc"], self._ports("scorer")["grpc"]
         self._gateway = self._launch(
             "gateway",
             "leadsman_gateway",
             *("--listen", f"127.0.0.1:{self.gateway_port}"),
-            *("--filter", f"127.0.0.1:{filter_port}", "--scorer", f"127.0.0.1:{scorer_port}"),
-            *("--kubeconfig", str(self._kubeconfig), "--namespace", NAMESPACE, "--nats-url", self.nats_url),
+            *(word for name, port in self._hops.items() for word in (f"--{name}", f"127.0.0.1:{port}")),
+            *("--kubeconfig", str(self._kubeconfig), "--namespace", NAMESPACE, "--nats-url", self._nats.url),
         )
         self._await_ready(self._gateway, self.gateway_port)
 
@@ -107,7 +103,7 @@ class Pipeline:
 
     def metrics(self) -> str:
         """The gateway's metrics."""
-        return _get(f"{self.url}/metrics")
+        return page(self.gateway_port, "/metrics")[1]
 
     def ask(self, verb: str, pod: Mapping[str, Any]) -> Any:
         """Call the gateway as kube-scheduler would, with all nodes as candidates."""
@@ -123,7 +119,7 @@ class Pipeline:
 
     def watch_reports(self, node: str) -> ReportWatch:
         """Listen to what the collector of `node` publishes."""
-        return ReportWatch(self.nats_url, node)
+        return ReportWatch(self._nats.url, node)
 
     def stop_backend(self, node: str, backend: str) -> None:
         """End one storage backend as seen from one node: connections are refused."""
@@ -137,50 +133,30 @@ class Pipeline:
 
     def stop(self) -> None:
         """End all processes. Harmless when already stopped."""
-        for node in self.nodes.values():
-            if node.driver.alive:
-                node.thaw_driver()
-        stop_all(list(reversed(self._processes)), grace=5.0)
+        stop_all(list(reversed(self._processes)))
         self._processes.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        self._nats.stop()
 
     def _start(self) -> None:
         self.workdir.mkdir(parents=True, exist_ok=True)
-        self._start_nats()
+        self._nats.start()
+        asyncio.run(ensure_streams((self._nats.url,)))
         for name in self._names:
             self._start_node(name)
-        started: dict[str, Process] = {}
-        for service in ("filter", "scorer"):
-            process = self._launch(
-                service,
-                f"leadsman_{service}",
-                *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"),
-                *("--nats-url", self.nats_url, "--port-file", str(self.workdir / f"{service}.json")),
-            )
-            started[service] = process
-        for name, node in self.nodes.items():
-            assert node.collector is not None
-            started[f"collector-{name}"] = node.collector
-        for name, process in started.items():
-            self._await(f"{name} listens", process, (self.workdir / f"{name}.json").exists)
-            self._await_ready(process, self._ports(name)["admin"])
+        hops = {name: self._start_hop(name) for name in ("filter", "scorer")}
+        self._hops = {name: self._ports(process)["grpc"] for name, process in hops.items()}
+        collectors = [node.collector for node in self.nodes.values() if node.collector]
+        for process in (*hops.values(), *collectors):
+            self._await_ready(process, self._ports(process)["admin"])
         self.start_gateway()
 
-    def _start_nats(self) -> None:
-        server = Path(sys.executable).with_name("nats-server")
-        store = self.workdir / "nats"
-        command = [str(server), "-a", "127.0.0.1", "-p", str(self.nats_port), "-js", "-sd", str(store)]
-        process = Process.start("nats-server", command, self.workdir / "nats.log")
-        self._processes.append(process)
-        self._await("nats-server is ready", process, lambda: "Server is ready" in process.log_tail(50))
-        asyncio.run(ensure_streams((self.nats_url,)))
+    def _start_hop(self, name: str) -> Process:
+        return self._launch(
+            name,
+            f"leadsman_{name}",
+            *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--stream-settle", "0s"),
+            *("--nats-url", self._nats.url, "--port-file", str(self.workdir / f"{name}.json")),
+        )
 
     def _start_node(self, name: str) -> None:
         folder = self.workdir / name
@@ -194,7 +170,7 @@ class Pipeline:
         node = self.nodes[name] = StorageNode(name, folder, ports, driver)
         for backend in BACKENDS:
             self.start_backend(name, backend)
-        self._await(f"the CSI driver of {name} serves its socket", driver, socket.exists)
+        driver.wait_for(f"the CSI driver of {name} serves its socket", socket.exists, within_s=START_TIMEOUT_SECONDS)
         config = folder / "collector.yaml"
         config.write_text(_collector_config(ports))
         node.collector = self._launch(
@@ -203,7 +179,7 @@ class Pipeline:
             *("--node-name", name, "--kubelet-dir", str(folder), "--state-file", str(folder / "state.json")),
             *("--config", str(config), "--period", PROBE_PERIOD, "--probe-deadline", PROBE_DEADLINE),
             *("--admin-listen", "127.0.0.1:0", "--port-file", str(self.workdir / f"collector-{name}.json")),
-            *("--nats-url", self.nats_url),
+            *("--nats-url", self._nats.url),
         )
 
     def _launch(self, name: str, module: str, *arguments: str) -> Process:
@@ -211,27 +187,17 @@ class Pipeline:
         self._processes.append(process)
         return process
 
-    def _ports(self, service: str) -> dict[str, int]:
-        ports: dict[str, int] = json.loads((self.workdir / f"{service}.json").read_text())
-        return ports
-
-    def _await_ready(self, process: Process, port: int) -> None:
-        def ready() -> str:
-            process.check_alive()
-            try:
-                return _get(f"http://127.0.0.1:{port}/readyz")
-            except OSError as error:
-                return str(error)
-
-        wait_for(f"{process.name} is ready (log: {process.log})", ready, "ok".__eq__, timeout=START_TIMEOUT_SECONDS)
+    def _ports(self, process: Process) -> dict[str, int]:
+        return process.ports(self.workdir / f"{process.name}.json", within_s=START_TIMEOUT_SECONDS)
 
     @staticmethod
-    def _await(what: str, process: Process, condition: Callable[[], bool]) -> None:
-        def observe() -> bool:
-            process.check_alive()
-            return condition()
-
-        wait_for(what, observe, timeout=START_TIMEOUT_SECONDS)
+    def _await_ready(process: Process, port: int) -> None:
+        process.wait_for(
+            f"{process.name} is ready (log: {process.log})",
+            lambda: page(port, "/readyz?verbose"),
+            lambda answer: answer[0] == 200,
+            within_s=START_TIMEOUT_SECONDS,
+        )
 
 
 def _collector_config(ports: Mapping[str, int]) -> str:
@@ -241,8 +207,3 @@ def _collector_config(ports: Mapping[str, int]) -> str:
     return json.dumps(  # JSON is YAML
         {"apiVersion": "leadsman.dev/v1alpha1", "kind": "HealthCollectorConfiguration", "endpoints": endpoints}
     )
-
-
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        return str(answer.read().decode())

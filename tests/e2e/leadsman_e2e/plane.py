@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from leadsman.testing.process import Process, stop_all
+from leadsman.testing.sockets import free_ports
+from leadsman.testing.waiting import wait_for
 from leadsman_e2e import commands
 from leadsman_e2e.api import Api
 from leadsman_e2e.credentials import (
@@ -17,8 +19,6 @@ from leadsman_e2e.credentials import (
     write_token_file,
 )
 from leadsman_e2e.health import health
-from leadsman_e2e.process import Process, free_ports, stop_all
-from leadsman_e2e.waiting import wait_for
 
 START_TIMEOUT_SECONDS = 60.0
 # Short: no data outlives the test, and one that is still starting ignores SIGTERM anyway.
@@ -104,12 +104,7 @@ class ControlPlane:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _start(self) -> None:
@@ -161,7 +156,7 @@ class ControlPlane:
             return health(port, path)
 
         description = f"{name} is ready (log: {self.workdir / name}.log)"
-        wait_for(description, ready, lambda text: text == "ok", timeout=START_TIMEOUT_SECONDS)
+        wait_for(description, ready, lambda text: text == "ok", within_s=START_TIMEOUT_SECONDS)
 
     def _kubeconfig_path(self, identity: Identity) -> Path:
         return self.workdir / f"{identity.file_name}.kubeconfig"

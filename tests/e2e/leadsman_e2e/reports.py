@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 import nats
-from leadsman.bus.subjects import status_subject
 from nats.aio.msg import Msg
 
+from leadsman.bus.subjects import status_subject
 from leadsman.domain.states import State
+from leadsman.testing.waiting import wait_for
 from leadsman.wire.report import decode_report
-from leadsman_e2e.waiting import wait_for
 
 
 class ReportWatch:
@@ -51,9 +50,7 @@ class ReportWatch:
         self._ready.wait(5)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(5)
         self._loop.close()

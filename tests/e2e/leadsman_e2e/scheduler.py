@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import yaml
 
+from leadsman.testing.process import Process
+from leadsman.testing.sockets import free_ports
 from leadsman_e2e import commands
 from leadsman_e2e.health import health, page
 from leadsman_e2e.plane import ControlPlane
-from leadsman_e2e.process import Process, free_ports
-from leadsman_e2e.waiting import wait_for
-
-START_TIMEOUT_SECONDS = 30.0
 
 
 def render_scheduler_config(
@@ -96,18 +93,12 @@ class Scheduler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _await_ready(self) -> None:
-        def ready() -> str:
-            self.process.check_alive()
-            return health(self._port, "/readyz")
-
-        description = f"kube-scheduler is ready (log: {self.log})"
-        wait_for(description, ready, lambda text: text == "ok", timeout=START_TIMEOUT_SECONDS)
+        self.process.wait_for(
+            f"kube-scheduler is ready (log: {self.log})",
+            lambda: health(self._port, "/readyz"),
+            "ok".__eq__,
+        )

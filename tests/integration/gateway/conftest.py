@@ -18,6 +18,7 @@ from leadsman.domain.reasons import Reason
 from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
 from leadsman.runtime.app import Shutdown
 from leadsman.runtime.options import Address
+from leadsman.testing.waiting import eventually
 from leadsman.v1 import filter_pb2_grpc, requirements_pb2, scorer_pb2_grpc
 from leadsman.v1.filter_pb2 import FilterResponse
 from leadsman.v1.scorer_pb2 import ScoreResponse
@@ -34,10 +35,7 @@ NOWHERE = "nats://127.0.0.1:1"
 
 async def poll(condition: Callable[[], Any], within_s: float = 5.0) -> Any:
     """The first true value of `condition`, polled until a deadline."""
-    async with asyncio.timeout(within_s):
-        while not (value := condition()):  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
-        return value
+    return await eventually("what the test waits for", condition, within_s=within_s, every_s=0.005)
 
 
 @dataclass
@@ -50,12 +48,14 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
     scores: dict[str, int] = field(default_factory=dict)
     selectors: tuple[str, ...] = ()
     silent: bool = False
+    frozen: bool = False
     says_hello: bool = True
     nonsense: bool = False
     port: int = 0
     asked: list[Any] = field(default_factory=list)
     streams: int = 0
     server: grpc.aio.Server | None = None
+    going: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(self) -> "Replica":
         self.server = grpc.aio.server(options=[*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)])
@@ -63,6 +63,7 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
         scorer_pb2_grpc.add_ScorerServiceServicer_to_server(self, self.server)
         self.port = self.server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self.server.start()
+        self.going.set()
         return self
 
     async def stop(self) -> None:
@@ -85,11 +86,11 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
         self.streams += 1
         if not self.says_hello:
             await asyncio.Event().wait()
-        await context.write(
-            response(hello=requirements_pb2.Hello(instance=self.instance, pod_selectors=self.selectors))
-        )
+        hello = requirements_pb2.Hello(instance=self.instance, pod_selectors=self.selectors)
+        await context.write(response(hello=hello, frozen=self.frozen))
         async for question in questions:
             self.asked.append(question)
+            await self.going.wait()
             if self.silent:
                 continue
             if self.nonsense:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from leadsman.testing import waiting
 from leadsman_gateway.volumes import Api, connect
 
 from .fake_api import FakeApi
@@ -36,9 +35,6 @@ def eventually() -> Eventually:
     """Waits, up to 5 s, until a condition holds."""
 
     async def wait(condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 5.0
-        while not condition():
-            assert time.monotonic() < deadline, "not in time"
-            await asyncio.sleep(0.005)
+        await waiting.eventually("what the test waits for", condition, within_s=5, every_s=0.005)
 
     return wait

@@ -14,6 +14,7 @@ _COMMANDS = {
     "heal": ("leadsman_cli.commands.heal", "heal"),
     "schedule": ("leadsman_cli.commands.schedule", "schedule"),
     "status": ("leadsman_cli.commands.status", "status"),
+    "provision": ("leadsman_cli.commands.provision", "provision"),
 }
 
 
@@ -45,6 +46,8 @@ class LazyCommands(click.Group):
 @click.version_option(version(), prog_name="leadsman")
 def cli() -> None:
     """Storage-aware scheduling for Kubernetes, on your machine: run the pipeline, break it, ask it.
+
+    'provision' is for a real installation: it prepares its NATS.
 
     \b
     leadsman up                              in one terminal, then in another:

@@ -7,9 +7,5 @@ class CommandError(LeadsmanError):
     """The command cannot do what was asked; the message is one line that says what to do instead."""
 
 
-class NotReadyError(LeadsmanError):
-    """A part of the local pipeline has not come up in time."""
-
-
 class ChildEndedError(LeadsmanError):
     """A process of the local pipeline has ended by itself; the message has the end of its log."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import sys
 import uuid
 from dataclasses import dataclass, field
@@ -11,9 +10,10 @@ from pathlib import Path
 import msgspec
 
 from leadsman.domain.report import StorageKey
+from leadsman.testing.sockets import accepts
+from leadsman.testing.waiting import eventually
 from leadsman_cli.janitor import mounts_below
 from leadsman_cli.messages import How
-from leadsman_cli.polling import until
 from leadsman_cli.supervisor import Child, End, Supervisor
 from leadsman_cli.workspace import Workspace
 
@@ -80,7 +80,7 @@ async def start_node(node: DemoNode, supervisor: Supervisor) -> None:
     """Start the doubles, wait until they serve, then start the collector.
 
     Raises:
-        NotReadyError: a double does not serve in time.
+        NotInTimeError: a double does not serve in time.
     """
     csi_socket(node.directory).parent.mkdir(parents=True, exist_ok=True)
     await asyncio.gather(start_csi(node, supervisor), start_backend(node, supervisor), _start_mount(node, supervisor))
@@ -92,14 +92,14 @@ async def start_csi(node: DemoNode, supervisor: Supervisor) -> None:
     path = csi_socket(node.directory)
     path.unlink(missing_ok=True)
     await supervisor.start(node.csi)
-    await until(lambda: _accepts(socket.AF_UNIX, str(path)), f"{node.csi.name} serves its socket", _START_TIME_S)
+    await eventually(f"{node.csi.name} serves its socket", lambda: accepts(str(path)), within_s=_START_TIME_S)
 
 
 async def start_backend(node: DemoNode, supervisor: Supervisor) -> None:
     """Start the TCP backend (again) and wait until its port accepts."""
     address = ("127.0.0.1", node.backend_port)
     await supervisor.start(node.backend)
-    await until(lambda: _accepts(socket.AF_INET, address), f"{node.backend.name} accepts", _START_TIME_S)
+    await eventually(f"{node.backend.name} accepts", lambda: accepts(address), within_s=_START_TIME_S)
 
 
 async def _start_mount(node: DemoNode, supervisor: Supervisor) -> None:
@@ -109,7 +109,11 @@ async def _start_mount(node: DemoNode, supervisor: Supervisor) -> None:
     point = _mount_point(node.directory)
     _write_volume_data(point.parent, node.name)
     await supervisor.start(mount, optional=True)  # being root is not always enough: some containers may not mount
-    await until(lambda: point in mounts_below(node.directory) or mount.ended, f"{mount.name} is mounted", _START_TIME_S)
+    await eventually(
+        f"{mount.name} is mounted",
+        lambda: point in mounts_below(node.directory) or mount.ended,
+        within_s=_START_TIME_S,
+    )
     if mount.ended:
         last_line = mount.log_tail().splitlines()[-1].strip().removeprefix("Error: ")
         node.mount, node.why_no_mount = None, last_line.replace(str(point), "a directory")
@@ -131,12 +135,6 @@ def why_no_mounts() -> str:
 def csi_socket(directory: Path) -> Path:
     """Where the CSI driver of the node in `directory` listens; the folder has the driver's nickname, as in life."""
     return directory / "kubelet" / "plugins" / "csi-nfsplugin" / "csi.sock"
-
-
-def _accepts(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
-    with socket.socket(family) as probe:
-        probe.settimeout(0.2)
-        return probe.connect_ex(address) == 0
 
 
 def _mount_point(directory: Path) -> Path:

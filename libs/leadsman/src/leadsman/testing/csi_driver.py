@@ -2,7 +2,7 @@
 
 SIGSTOP freezes it: the kernel still accepts connections, nothing answers (facts: storage-health 6.4). SIGKILL leaves
 its socket file behind, which then refuses. SIGTERM stops it and removes the socket. SIGUSR1 makes `Probe` answer
-"not ready", SIGUSR2 "ready". It lives until stopped, or as long as its parent with --end-with-parent.
+"not ready", SIGUSR2 "ready".
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import grpc.aio
 from google.protobuf.wrappers_pb2 import BoolValue
 
 from leadsman.csi.v1 import csi_pb2, csi_pb2_grpc
-from leadsman.testing.parent_death import end_with_parent
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -93,11 +92,8 @@ async def serve(socket: Path, identity: Identity) -> None:
 @click.option("--ready", type=click.Choice(["absent", "true", "false"]), default="absent", help="`ready` of Probe.")
 @click.option("--error", type=click.Choice(sorted(_NAMED)), help="gRPC status that Probe fails with.")
 @click.option("--delay", type=float, default=0.0, help="Seconds before Probe answers.")
-@click.option("--end-with-parent", "with_parent", is_flag=True, help="Stop when the starting process ends.")
-def main(*, socket: Path, name: str, ready: str, error: str | None, delay: float, with_parent: bool) -> None:
+def main(*, socket: Path, name: str, ready: str, error: str | None, delay: float) -> None:
     """Serve csi.v1.Identity on a unix socket, well or badly."""
-    if with_parent:
-        end_with_parent()
     said = None if ready == "absent" else ready == "true"
     identity = Identity(name, ready=said, error=_NAMED[error] if error else None, delay_s=delay)
     socket.parent.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,6 @@ from types import FrameType
 
 import click
 
-from leadsman.testing.parent_death import end_with_parent
-
 # From linux/fuse.h, protocol 7.31.
 _IN_HEADER = struct.Struct("<IIQQIIII")
 _OUT_HEADER = struct.Struct("<IiQ")
@@ -40,6 +38,7 @@ _BUFFER = 1 << 20
 _MODES: dict[int, str] = {signal.SIGUSR1: "hung", signal.SIGUSR2: "well", signal.SIGHUP: "failing"}
 _MS_NOSUID, _MS_NODEV = 2, 4
 _MNT_DETACH = 2
+_PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -147,6 +146,14 @@ _ANSWERS = {
 }
 
 
+def _end_with_parent() -> None:
+    """Ask for SIGTERM when the thread that started us ends; the SIGKILL of `with_parent.py` would leave the mount."""
+    parent = os.getppid()
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before the kernel knew
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 @click.command()
 @click.option("--mountpoint", type=click.Path(path_type=Path), required=True, help="Directory; made if missing.")
 @click.option("--source", required=True, help="What mountinfo shows as source, such as 10.0.0.9:/export.")
@@ -156,7 +163,7 @@ _ANSWERS = {
 def main(*, mountpoint: Path, source: str, error: str | None, hung: bool, with_parent: bool) -> None:
     """Serve an empty directory over FUSE, well or badly."""
     if with_parent:
-        end_with_parent()
+        _end_with_parent()
     number = getattr(errno, error or "ESTALE", None)
     if not isinstance(number, int):
         raise click.BadParameter(f"{error} is not the name of an errno", param_hint="--error")

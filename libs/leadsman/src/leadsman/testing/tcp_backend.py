@@ -3,7 +3,7 @@
 It accepts, greets and closes. SIGUSR1 makes new connects time out: it stops accepting and fills its own accept queue,
 after which the kernel drops further SYNs. SIGUSR2 mends it. SIGSTOP does not: the kernel goes on completing
 handshakes for a frozen server until its queue is full (facts: storage-health 0.2). Killed, its port refuses. It lives
-until SIGTERM, or as long as its parent with --end-with-parent. With port 0 the chosen address is printed.
+until SIGTERM. With port 0 the chosen address is printed.
 """
 
 import select
@@ -12,8 +12,6 @@ import socket
 from types import FrameType
 
 import click
-
-from leadsman.testing.parent_death import end_with_parent
 
 GREETING = b"leadsman test backend\n"
 _QUEUE = 1
@@ -91,11 +89,8 @@ class Backend:
 
 @click.command()
 @click.option("--listen", required=True, help="HOST:PORT to listen on; port 0 for a free one.")
-@click.option("--end-with-parent", "with_parent", is_flag=True, help="Stop when the starting process ends.")
-def main(*, listen: str, with_parent: bool) -> None:
+def main(*, listen: str) -> None:
     """Accept TCP connections, or on SIGUSR1 let them time out."""
-    if with_parent:
-        end_with_parent()
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
