@@ -24,13 +24,15 @@ class Node:
         self.clock = FakeClock()
         self.book = HealthBook(self.clock, Thresholds(), inherited)
 
-    def round(self, *, plugin=None, endpoint=None, mount=None) -> bool:
+    def round(self, *, plugin=None, endpoint=None, mount=None, blind=()) -> bool:
+        """One round of each probe; those in `blind` cannot tell what there is, so what they watched stands."""
         looks = {Kind.PLUGIN: plugin, Kind.ENDPOINT: endpoint, Kind.MOUNT: mount}
         for kind, seen in looks.items():
-            self.book.watch(kind, {"one": DRIVER if kind is Kind.PLUGIN else BACKEND} if seen else {})
+            if kind not in blind:
+                self.book.watch(kind, {"one": DRIVER if kind is Kind.PLUGIN else BACKEND} if seen else {})
             if seen:
                 self.book.record(kind, "one", seen)
-            self.book.end_round(kind)
+            self.book.end_round(kind, discovered=kind not in blind)
         self.clock.advance(10)
         return self.book.evaluate()
 
@@ -64,7 +66,7 @@ def test_a_new_source_is_not_listed_before_its_first_round_is_over():
     node.round(plugin=GOOD)
     node.book.watch(Kind.ENDPOINT, {"one": BACKEND})
     assert not node.book.evaluate()
-    node.book.end_round(Kind.ENDPOINT)
+    node.book.end_round(Kind.ENDPOINT, discovered=True)
     assert node.book.evaluate()
     assert node.state(BACKEND) == (State.UNKNOWN, Reason.NOT_OBSERVED)
 
@@ -175,6 +177,39 @@ def test_what_an_earlier_run_knew_and_nothing_is_left_of_is_dropped_after_two_ro
     assert node.state(DRIVER) == (State.UNHEALTHY, Reason.DRIVER_NOT_RESPONDING)
     node.round()
     assert node.state(DRIVER) is None
+
+
+@pytest.mark.parametrize("blind", [Kind.PLUGIN, Kind.MOUNT])
+@pytest.mark.parametrize("key", [DRIVER, BACKEND])
+def test_a_probe_that_cannot_tell_what_there_is_drops_nothing_of_an_earlier_run(key, blind):
+    """What it would have looked at may be the very thing that was bad."""
+    node = Node(inherited(key, State.UNHEALTHY, Reason.MOUNT_HUNG))
+    for _ in range(4):
+        node.round(blind={blind})
+    assert node.state(key) == (State.UNHEALTHY, Reason.MOUNT_HUNG)
+    for _ in range(2):
+        node.round()
+    assert node.state(key) is None
+
+
+def test_other_probes_do_not_speak_for_one_that_cannot_tell_what_there_is():
+    """A reachable server and an answering plugin are no news about a mount nobody has looked for."""
+    node = Node(
+        inherited(DRIVER, State.UNHEALTHY, Reason.MOUNT_HUNG), inherited(BACKEND, State.UNHEALTHY, Reason.MOUNT_HUNG)
+    )
+    for _ in range(4):
+        node.round(plugin=GOOD, endpoint=GOOD, blind={Kind.MOUNT})
+    assert node.state(BACKEND) == node.state(DRIVER) == (State.UNHEALTHY, Reason.MOUNT_HUNG)
+    node.round(plugin=GOOD, endpoint=GOOD)
+    assert node.state(BACKEND) == node.state(DRIVER) == (State.HEALTHY, None)
+
+
+def test_good_news_ages_also_in_rounds_in_which_nothing_can_be_found():
+    """A blind collector knows nothing for long."""
+    node = Node(inherited(BACKEND, State.HEALTHY))
+    for _ in range(3):
+        node.round(blind={*Kind})
+    assert node.state(BACKEND) is None
 
 
 def test_inherited_ignorance_delays_nothing():

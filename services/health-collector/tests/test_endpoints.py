@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from leadsman.config import DocumentError
 from leadsman.domain.report import StorageKey
+from leadsman.testing.clock import FakeClock
 from leadsman.wire.notices import Backend, BackendList, encode_notice
 from leadsman_health_collector.announced import EndpointDirectory
 from leadsman_health_collector.config_file import load_endpoints
@@ -72,8 +73,8 @@ def test_more_endpoints_than_a_report_can_hold_are_left_out_and_configured_ones_
     assert endpoint().name in kept
 
 
-def directory(metrics: CollectorMetrics) -> EndpointDirectory:
-    return EndpointDirectory((), (), lambda: {"nfs.csi.k8s.io"}, metrics)
+def directory(metrics: CollectorMetrics, clock: FakeClock | None = None) -> EndpointDirectory:
+    return EndpointDirectory((), (), lambda: {"nfs.csi.k8s.io"}, clock or FakeClock(), metrics)
 
 
 async def test_a_list_replaces_the_former_one_and_an_unreadable_one_does_not():
@@ -89,6 +90,21 @@ async def test_a_list_replaces_the_former_one_and_an_unreadable_one_does_not():
     assert registry.get_sample_value("leadsman_collector_backend_list_errors_total") == 4
     await endpoints.on_backend_list(Message(encode_notice(BackendList([]))))
     assert endpoints.wanted() == {}
+
+
+async def test_a_flood_of_unreadable_lists_is_counted_and_does_not_flood_the_log(monkeypatch):
+    """Whoever may publish must not be able to fill the node's disk."""
+    warnings: list[str] = []
+    monkeypatch.setattr("leadsman_health_collector.announced.log.warning", lambda text, **_: warnings.append(text))
+    registry, clock = CollectorRegistry(), FakeClock()
+    endpoints = directory(CollectorMetrics(registry), clock)
+    for _ in range(100):
+        await endpoints.on_backend_list(Message(b"{"))
+    assert len(warnings) == 1
+    assert registry.get_sample_value("leadsman_collector_backend_list_errors_total") == 100
+    clock.advance(60)
+    await endpoints.on_backend_list(Message(b"{"))
+    assert len(warnings) == 2
 
 
 async def test_unusable_entries_of_a_list_are_counted_and_the_others_used():

@@ -18,7 +18,7 @@ def settings(period_s: float, deadline_s: float) -> Settings:
         bus=BusSettings.for_collector(("nats://127.0.0.1:1",), "collector/n"),
         kubelet_dir=Path("/k"),
         mountinfo=Path("/m"),
-        state_file=None,
+        state_file=Path("/s"),
         config=None,
         period_s=period_s,
         deadline_s=deadline_s,
@@ -42,6 +42,12 @@ def test_the_help_tells_every_option_and_its_variable():
     ):
         assert f"--{name}" in text
     assert "LEADSMAN_HEALTH_COLLECTOR_KUBELET_DIR" in text
+
+
+def test_the_state_is_kept_by_default():
+    """A restart must not turn a bad node good with the options that nobody has touched."""
+    default = next(option.default for option in main.params if option.name == "state_file")
+    assert default == Path("/var/run/leadsman/health-collector/state.json")
 
 
 def test_mounts_have_more_time_than_sockets_and_never_more_than_their_period():

@@ -10,7 +10,7 @@ from leadsman.domain.report import StorageKey
 from leadsman_health_collector.mount_worker import look
 from leadsman_health_collector.observation import Outcome
 from leadsman_health_collector.orphans import find_orphans, worker_arguments
-from leadsman_health_collector.plugin_sockets import registered_names, scan_plugin_sockets
+from leadsman_health_collector.plugin_sockets import match_names, registered_names, scan_plugin_sockets
 from leadsman_health_collector.probes.mount_liveness import MAX_PER_KEY, _in_turn, read_answer
 from leadsman_health_collector.rounds import first_wait, spread
 from leadsman_health_collector.volumes import VolumeMount
@@ -95,11 +95,29 @@ def test_sockets_are_found_one_and_two_levels_down(tmp_path):
 
 
 def test_registration_sockets_are_read_by_name_only(tmp_path):
-    """For people."""
+    """What is not a driver's name is nobody's."""
     assert registered_names(tmp_path) == []
     (tmp_path / "plugins_registry").mkdir()
-    (tmp_path / "plugins_registry" / "nfs.csi.k8s.io-reg.sock").touch()
+    for file in ("nfs.csi.k8s.io-reg.sock", "-reg.sock", "a b-reg.sock", "device.sock"):
+        (tmp_path / "plugins_registry" / file).touch()
     assert registered_names(tmp_path) == ["nfs.csi.k8s.io"]
+
+
+@pytest.mark.parametrize(
+    ("sockets", "names", "matched"),
+    [
+        (["/p/csi-nfs/csi.sock"], ["nfs.csi.k8s.io"], {"/p/csi-nfs/csi.sock": "nfs.csi.k8s.io"}),
+        (["/p/csi-nfs/csi.sock"], [], {}),
+        (["/p/csi-nfs/csi.sock"], ["a.io", "b.io"], {}),
+        (["/p/x/csi.sock", "/p/y/csi.sock"], ["a.io"], {}),
+        (["/p/x/csi.sock", "/p/y/csi.sock"], ["a.io", "b.io"], {}),
+        (["/p/x/csi.sock", "/p/v/a.io/csi.sock"], ["a.io"], {"/p/v/a.io/csi.sock": "a.io"}),
+        (["/p/x/csi.sock", "/p/a.io/csi.sock"], ["a.io", "b"], {"/p/x/csi.sock": "b", "/p/a.io/csi.sock": "a.io"}),
+    ],
+)
+def test_a_socket_gets_a_registered_name_only_if_no_other_is_possible(sockets, names, matched):
+    """A guess could put one driver's fault on another."""
+    assert match_names(sockets, names) == matched
 
 
 def test_orphans_are_known_by_marker_node_and_boot(tmp_path):

@@ -43,7 +43,7 @@ class Desk:
         self.book.watch(Kind.ENDPOINT, keys)
         for name in [*keys] * times:
             self.book.record(Kind.ENDPOINT, name, BAD if name in bad else GOOD)
-        self.book.end_round(Kind.ENDPOINT)
+        self.book.end_round(Kind.ENDPOINT, discovered=True)
         self.reporter.refresh()
 
 

@@ -64,12 +64,13 @@ def test_the_epoch_rises_though_the_clock_went_back(machine, tmp_path):
 
 @pytest.mark.parametrize(("seconds", "resumed"), [(299, True), (301, False)])
 def test_what_is_older_than_five_minutes_is_history(machine, seconds, resumed):
-    """The world has moved on; the number still counts."""
+    """The world has moved on; the number still counts, and a driver frozen since then still needs its name."""
     file, _ = machine.start()
     file.save(KNOWN)
     machine.clock.advance(seconds)
     again, remembered = machine.start()
-    assert bool(remembered.statuses) is resumed
+    assert bool(remembered.statuses) is bool(remembered.endpoints) is resumed
+    assert remembered.drivers == KNOWN.drivers
     assert again.epoch > file.epoch
 
 
@@ -115,9 +116,25 @@ def test_a_failed_write_is_counted_and_leaves_the_old_file(machine, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_without_a_path_nothing_is_kept(machine, tmp_path):
-    """A collector may run without a state file."""
-    file = StateFile(None, "node-1", "boot-1", machine.clock, CollectorMetrics(CollectorRegistry()))
-    assert file.load() == Remembered()
+def test_a_missing_directory_is_made(machine, tmp_path):
+    """The default one does not exist on a fresh node."""
+    machine.path = tmp_path / "leadsman" / "health-collector" / "state.json"
+    file, remembered = machine.start()
+    assert remembered == Remembered()
     file.save(KNOWN)
-    assert list(tmp_path.iterdir()) == []
+    assert file.trouble == ""
+    assert machine.start()[1] == KNOWN
+
+
+def test_what_is_wrong_with_the_file_is_told_until_it_is_written(machine, tmp_path):
+    """Nothing that a restart would cost is hidden."""
+    machine.path = tmp_path / "place" / "state.json"
+    machine.path.parent.touch()
+    file, remembered = machine.start()
+    assert remembered == Remembered()
+    assert "cannot be used" in file.trouble
+    file.save(KNOWN)
+    assert "cannot be written" in file.trouble
+    machine.path.parent.unlink()
+    file.save(KNOWN)
+    assert file.trouble == ""

@@ -4,12 +4,9 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +19,10 @@ from leadsman.domain.clock import SystemClock
 from leadsman.domain.reasons import Reason
 from leadsman.domain.report import StorageKey, StorageStatus
 from leadsman.domain.states import State
+from leadsman.testing import waiting
 from leadsman.testing.csi_driver import Identity
+from leadsman.testing.process import Process, stop_all
+from leadsman.testing.sockets import accepts
 from leadsman_health_collector.book import HealthBook
 from leadsman_health_collector.metrics import ProbeMetrics
 from leadsman_health_collector.probes.probe import Probe
@@ -38,10 +38,7 @@ Brief = tuple[State, Reason | None]
 
 async def eventually(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
     """Poll until `condition` holds; fail with `what` otherwise."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, f"not within {limit_s:g} s: {what}"
-        await asyncio.sleep(0.01)
+    await waiting.eventually(what, condition, within_s=limit_s, every_s=0.01)
 
 
 class Watch:
@@ -104,34 +101,19 @@ class Watch:
 
 
 class Double:
-    """One test double as a process; output goes to a file."""
+    """One test double, or a collector, as a process."""
 
-    def __init__(self, module: str, *arguments: str, directory: Path) -> None:
-        self.log = directory / f"{module.rpartition('.')[2]}-{time.monotonic_ns()}.log"
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *arguments], stdout=output, stderr=output, start_new_session=True
-            )
-
-    @property
-    def alive(self) -> bool:
-        """Whether it still runs."""
-        return self.process.poll() is None
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal."""
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        """End it at once."""
-        self.process.kill()
-        self.process.wait()
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.log = process.log
+        self.send = process.send
+        self.kill = process.kill
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for it to be ready."""
 
         def done() -> bool:
-            assert self.alive, f"{what}: it ended: {self.log.read_text()}"
+            self.process.check_alive()
             return condition()
 
         await eventually(done, what)
@@ -144,20 +126,20 @@ class Stage:
         self.directory = directory
         self.kubelet = directory / "kubelet"
         (self.kubelet / "plugins").mkdir(parents=True)
-        self._doubles: list[Double] = []
+        self._processes: list[Process] = []
 
     def start(self, module: str, *arguments: str) -> Double:
         """Start `python -m module`; it ends with the test."""
-        ends_alone = ["--end-with-parent"] if module.startswith("leadsman.testing") else []
-        double = Double(module, *arguments, *ends_alone, directory=self.directory)
-        self._doubles.append(double)
-        return double
+        log = self.directory / f"{module.rpartition('.')[2]}-{len(self._processes)}.log"
+        process = Process.start(module, [sys.executable, "-P", "-m", module, *arguments], log)
+        self._processes.append(process)
+        return Double(process)
 
     async def csi_driver(self, name: str, *arguments: str, folder: str = "csi-plugin") -> tuple[Double, Path]:
         """A CSI driver that serves."""
         path = self.kubelet / "plugins" / folder / "csi.sock"
         double = self.start("leadsman.testing.csi_driver", "--socket", str(path), "--name", name, *arguments)
-        await double.until(lambda: accepts(socket.AF_UNIX, str(path)), f"{name} serves")
+        await double.until(lambda: accepts(str(path)), f"{name} serves")
         return double, path
 
     @contextlib.asynccontextmanager
@@ -183,31 +165,18 @@ class Stage:
 
     async def fuse_mount(self, point: Path, source: str, *arguments: str) -> Double:
         """A mounted FUSE filesystem."""
-        double = self.start("leadsman.testing.fuse_mount", "--mountpoint", str(point), "--source", source, *arguments)
+        options = ("--mountpoint", str(point), "--source", source, "--end-with-parent")
+        double = self.start("leadsman.testing.fuse_mount", *options, *arguments)
         await double.until(lambda: f" {point} " in Path("/proc/self/mountinfo").read_text(), "it is mounted")
         return double
 
     def close(self) -> None:
         """End everything and unmount; a mount that hangs is never touched."""
-        for double in self._doubles:
-            if double.alive:
-                double.send(signal.SIGCONT)
-                double.send(signal.SIGTERM)
-        for double in self._doubles:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                double.process.wait(timeout=5)
-            double.kill()
+        stop_all(self._processes)
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
             if f" {self.directory}/" in line:
                 subprocess.run(["umount", "-l", line.split()[4]], check=True)
         shutil.rmtree(self.directory)
-
-
-def accepts(family: socket.AddressFamily, address) -> bool:
-    """Whether a plain connect succeeds."""
-    with socket.socket(family) as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex(address) == 0
 
 
 @pytest.fixture

@@ -96,6 +96,33 @@ async def test_a_socket_that_never_answered_is_nobodys(stage, watch):
         assert csi.unidentified == [str(path)]
 
 
+async def test_a_driver_frozen_from_the_start_is_reported_under_its_registered_name(stage, watch):
+    """It never tells its name; and it stays reported when its registrar has gone too."""
+    path = stage.kubelet / "plugins" / "csi-plugin" / "csi.sock"
+    path.parent.mkdir()
+    registration = stage.kubelet / "plugins_registry" / f"{NAME}-reg.sock"
+    registration.parent.mkdir()
+    registration.touch()
+    with socket.socket(socket.AF_UNIX) as frozen:
+        frozen.bind(str(path))
+        frozen.listen()
+        async with watch(probe(stage)).running() as seen:
+            await seen.until(DRIVER, State.UNHEALTHY, Reason.DRIVER_NOT_RESPONDING)
+            assert seen.history[0] == (DRIVER, (State.UNKNOWN, Reason.NOT_OBSERVED))
+            registration.unlink()
+            await seen.more_rounds(2)
+            assert seen.brief(DRIVER) == (State.UNHEALTHY, Reason.DRIVER_NOT_RESPONDING)
+
+
+async def test_what_a_driver_says_outweighs_what_it_is_registered_as(stage, watch):
+    """A registration may be left over from another driver."""
+    (stage.kubelet / "plugins_registry").mkdir()
+    (stage.kubelet / "plugins_registry" / "left.over.example.com-reg.sock").touch()
+    async with stage.identity(NAME, "a"), watch(probe(stage)).running() as seen:
+        await seen.until(DRIVER, State.HEALTHY)
+        assert {key for key, _ in seen.history} == {DRIVER}
+
+
 async def test_a_driver_that_says_not_ready_is_starting_and_at_last_unhealthy(stage, watch):
     """`ready: false` is an answer, for a limited time."""
     async with stage.identity(NAME, "a", ready=False), watch(probe(stage)).running() as seen:

@@ -32,8 +32,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--state-file",
     type=_FILE,
+    default=Path("/var/run/leadsman/health-collector/state.json"),
     show_envvar=True,
-    help="Where the last report is kept for the next start, best on a tmpfs. Without it every start begins unknown.",
+    help="Where the last report is kept for the next start, best on a tmpfs of the host that outlives the container.",
 )
 @click.option("--config", type=_FILE, show_envvar=True, help="HealthCollectorConfiguration file with endpoints.")
 @click.option(
@@ -66,7 +67,7 @@ def main(
     node_name: str,
     kubelet_dir: Path,
     mountinfo: Path,
-    state_file: Path | None,
+    state_file: Path,
     config: Path | None,
     period: float,
     probe_deadline: float,

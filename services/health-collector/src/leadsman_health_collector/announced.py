@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from leadsman.bus.throttle import Throttle
+from leadsman.domain.clock import Clock
 from leadsman.domain.report import StorageKey
 from leadsman.telemetry.logs import get_logger
 from leadsman.wire.errors import WireError
@@ -32,12 +34,15 @@ class EndpointDirectory:
         configured: Sequence[Endpoint],
         announced: Sequence[Endpoint],
         drivers_here: Callable[[], Collection[str]],
+        clock: Clock,
         metrics: CollectorMetrics,
     ) -> None:
         self.announced = tuple(announced)
         self._configured = configured
         self._drivers_here = drivers_here
+        self._clock = clock
         self._metrics = metrics
+        self._throttle = Throttle()
         self._left_out = 0
 
     async def on_backend_list(self, msg: Message) -> None:
@@ -46,7 +51,8 @@ class EndpointDirectory:
             listed = decode_backends(msg.data)
         except WireError as error:
             self._metrics.notice_errors.inc()
-            log.warning("cannot read the list of backends; keeping the former one", error=str(error))
+            if self._throttle.allows("unreadable", self._clock.monotonic()):
+                log.warning("cannot read the list of backends; keeping the former one", error=str(error))
             return
         endpoints, refused = _endpoints(listed)
         self._metrics.notice_errors.inc(refused)

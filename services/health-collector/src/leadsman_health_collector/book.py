@@ -16,7 +16,7 @@ STALE_ROUNDS = 3
 """Good evidence older than this many rounds of its probe no longer counts as good."""
 
 VERIFY_ROUNDS = 2
-"""What an earlier run knew is confirmed or given up within this many rounds."""
+"""What an earlier run knew is confirmed or given up within this many rounds in which the probe could look."""
 
 
 @dataclass(slots=True)
@@ -41,6 +41,7 @@ class HealthBook:
         self._thresholds = thresholds
         self._sources: dict[Kind, dict[str, _Source]] = {kind: {} for kind in Kind}
         self._rounds = dict.fromkeys(Kind, 0)
+        self._discoveries = dict.fromkeys(Kind, 0)
         self._statuses = {status.key: status for status in inherited}
         self._inherited = {
             key: Level(status.state, status.reason, status.message)
@@ -54,8 +55,12 @@ class HealthBook:
         return tuple(self._statuses[key] for key in sorted(self._statuses))
 
     def rounds(self, kind: Kind) -> int:
-        """How many rounds of `kind` have ended."""
+        """How many rounds of `kind` have ended, whatever came of them: evidence ages by these."""
         return self._rounds[kind]
+
+    def discoveries(self, kind: Kind) -> int:
+        """How many of the rounds could tell what there is to look at: only these can refute an earlier run."""
+        return self._discoveries[kind]
 
     def watch(self, kind: Kind, keys: Mapping[str, StorageKey]) -> None:
         """These, by name, are the sources of `kind` from now on; what was known of the others is dropped."""
@@ -79,9 +84,10 @@ class HealthBook:
         source.health.record(seen, self._clock.monotonic(), self._rounds[kind])
         return _essence(before) != _essence(source.health.level)
 
-    def end_round(self, kind: Kind) -> None:
-        """A round of looks of `kind` has ended, whatever came of it."""
+    def end_round(self, kind: Kind, *, discovered: bool) -> None:
+        """A round of looks of `kind` has ended; `discovered` if it could be told what there is to look at."""
         self._rounds[kind] += 1
+        self._discoveries[kind] += discovered
 
     def wants_second_look(self, kind: Kind, name: str) -> bool:
         """Whether `name` should be looked at again before its next turn."""
@@ -125,7 +131,7 @@ class HealthBook:
     def _settle(self, key: StorageKey, own: Group, fresh: Level | None) -> Level | None:
         """`fresh` together with what was inherited; None if there is no reason to list the key."""
         old = self._inherited.get(key)
-        if old is not None and self._verified(own):
+        if old is not None and self._verified(key, own):
             del self._inherited[key]
             old = None
         if old is not None and old.state is State.HEALTHY and min(self._rounds.values()) >= STALE_ROUNDS:
@@ -159,18 +165,20 @@ class HealthBook:
             for health in healths
         )
 
-    def _verified(self, own: Group) -> bool:
+    def _verified(self, key: StorageKey, own: Group) -> bool:
         """Whether what an earlier run knew of a key has been looked into again."""
         if not own:
-            return min(self._rounds.values()) >= VERIFY_ROUNDS
-        return all(self._group_verified(kind, healths) for kind, healths in own.items())
+            return min(self._discoveries.values()) >= VERIFY_ROUNDS
+        # A probe that has not found out what there is may yet find the very source that was bad.
+        blind = any(self._discoveries[kind] == 0 for kind in _kinds_behind(key))
+        return not blind and all(self._group_verified(kind, healths) for kind, healths in own.items())
 
     def _group_verified(self, kind: Kind, healths: list[SourceHealth]) -> bool:
         undecided = [health for health in healths if health.level is None]
         if len(undecided) == len(healths):
             return False
         # Mounts take turns, so some may not have been looked at in two rounds; those have no say.
-        return not any(health.attempted or self._rounds[kind] < VERIFY_ROUNDS for health in undecided)
+        return not any(health.attempted or self._discoveries[kind] < VERIFY_ROUNDS for health in undecided)
 
     def _was_bad(self, key: StorageKey) -> bool:
         old = self._inherited.get(key)
@@ -192,6 +200,10 @@ class HealthBook:
 
 def _levels(own: Group, kind: Kind) -> list[Level | None]:
     return [health.level for health in own.get(kind, [])]
+
+
+def _kinds_behind(key: StorageKey) -> tuple[Kind, ...]:
+    return (Kind.ENDPOINT, Kind.MOUNT) if key.backend else (Kind.PLUGIN, Kind.MOUNT)
 
 
 def _essence(level: Level | None) -> tuple[State, Reason | None] | None:

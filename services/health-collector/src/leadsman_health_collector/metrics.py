@@ -63,7 +63,7 @@ class CollectorMetrics:
         )
         self.unidentified = Gauge(
             "leadsman_collector_unidentified_sockets",
-            "CSI sockets whose driver has never told its name on this boot.",
+            "CSI sockets whose driver is not known: it never answered, and its registration does not tell.",
             registry=registry,
         )
         self.unmapped = Gauge(

@@ -1,13 +1,16 @@
 """CSI sockets below the kubelet's plugin directory, found without ever entering another mount.
 
-The directory's name is not the driver's name (`csi-nfsplugin` holds `nfs.csi.k8s.io`); only the driver knows.
+The directory's name is not the driver's name (`csi-nfsplugin` holds `nfs.csi.k8s.io`). The driver tells it; of one that
+does not answer, the socket by which it was registered with the kubelet may.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from leadsman_health_collector.volumes import DRIVER_NAME
 
 SOCKET_NAME = "csi.sock"
 _DEPTH = 2
@@ -39,15 +42,31 @@ def scan_plugin_sockets(kubelet_dir: Path) -> PluginSockets:
 
 
 def registered_names(kubelet_dir: Path) -> list[str]:
-    """Names that registration sockets claim (`plugins_registry/<name>-reg.sock`).
+    """Names that registration sockets claim (`plugins_registry/<driver>-reg.sock`), sorted; none without a registry.
 
-    For people only: such a socket may outlive its driver.
+    node-driver-registrar names its socket so, and removes it on a clean stop; after any other end it stays.
     """
     try:
-        names = [path.name for path in (kubelet_dir / "plugins_registry").iterdir()]
+        files = [path.name for path in (kubelet_dir / "plugins_registry").iterdir()]
     except OSError:
         return []
-    return sorted(name.removesuffix(_REGISTRATION_SUFFIX) for name in names if name.endswith(_REGISTRATION_SUFFIX))
+    names = [file.removesuffix(_REGISTRATION_SUFFIX) for file in files if file.endswith(_REGISTRATION_SUFFIX)]
+    return sorted(name for name in names if DRIVER_NAME.fullmatch(name))
+
+
+def match_names(sockets: Collection[str], names: Collection[str]) -> dict[str, str]:
+    """Driver by socket path, for `sockets` that tell no name and registered `names` that no other socket tells.
+
+    A socket in a directory called like a driver is that driver's; of the rest, a single socket has a single name left.
+    Anything else would be a guess, and a guess could put one driver's fault on another.
+    """
+    folders = {socket: Path(socket).parent.name for socket in sockets}
+    matched = {socket: folder for socket, folder in folders.items() if folder in names}
+    left = [socket for socket in sockets if socket not in matched]
+    unclaimed = [name for name in names if name not in matched.values()]
+    if len(left) == len(unclaimed) == 1:
+        matched[left[0]] = unclaimed[0]
+    return matched
 
 
 class _Scan:

@@ -46,7 +46,8 @@ class Reporter:
         self._ready = ready
         self._keep = keep
         self._metrics = metrics
-        self._started = False
+        self.started = False
+        """Whether anything has been handed to the publisher yet."""
         self._left_out = 0
 
     def refresh(self) -> None:
@@ -59,20 +60,20 @@ class Reporter:
         if not self._ready():
             return
         report = self._fit(NodeReport(self._node, Sequence(0, 0), 0.0, statuses, boot_id=self._boot_id))
-        self._publisher.update(report, urgent=changed or not self._started)
+        self._publisher.update(report, urgent=changed or not self.started)
         self._keep(report.storages)
         self._metrics.show(report.storages)
-        self._started = True
+        self.started = True
 
     def _fit(self, report: NodeReport) -> NodeReport:
         """`report` within the limits of the bus: texts go first, then the best storages; the worst always stay."""
         shown = replace(
-            report, storages=tuple(replace(each, message=each.message[:MAX_MESSAGE]) for each in report.storages)
+            report, storages=tuple(each._replace(message=each.message[:MAX_MESSAGE]) for each in report.storages)
         )
         if _fits(shown):
             self._left_out = 0
             return shown
-        silent = [replace(each, message="") for each in report.storages]
+        silent = [each._replace(message="") for each in report.storages]
         worst_first = sorted(silent, key=lambda each: -severity(each.state))[:MAX_STORAGES]
         while not _fits(smaller := replace(report, storages=tuple(worst_first))):
             worst_first = worst_first[: len(worst_first) * 9 // 10]

@@ -54,6 +54,8 @@ class Rounds:
         self._metrics = metrics
         self._on_news = on_news
         self.kind = probe.kind
+        self.trouble = ""
+        """Why the latest discovery failed, in words for people; empty if it did not."""
         self._looking: set[str] = set()
         self._complained: set[str] = set()
 
@@ -76,7 +78,7 @@ class Rounds:
             async with asyncio.TaskGroup() as looks:
                 for name in names:
                     looks.create_task(self._look(name, group))
-        self._book.end_round(kind)
+        self._book.end_round(kind, discovered=found)
         self._metrics.rounds.labels(kind).inc()
         self._on_news()
 
@@ -86,12 +88,15 @@ class Rounds:
             names = self._probe.discover()
         except OSError as error:
             self._metrics.discovery_errors.labels(kind).inc()
-            self._complain("discovery", f"cannot tell what to look at: {error}")
+            self.trouble = f"cannot tell what to look at: {error}"
+            self._complain("discovery", self.trouble)
             return False
-        except Exception:  # a bug in one probe must not end the others
+        except Exception as error:  # a bug in one probe must not end the others
             self._metrics.internal_errors.labels(kind).inc()
+            self.trouble = f"discovery failed by a bug: {error!r}"
             log.exception("discovery failed by a bug; please report it", probe=kind.value)
             return False
+        self.trouble = ""
         self._complained &= {*names}
         self._metrics.sources.labels(kind).set(len(names))
         return True

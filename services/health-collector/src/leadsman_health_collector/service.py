@@ -1,5 +1,6 @@
 """The collector put together from its parts, and its life from start to SIGTERM."""
 
+import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from leadsman.domain.durations import format_duration
 from leadsman.domain.errors import ConfigError
 from leadsman.domain.report import StorageStatus
 from leadsman.runtime.admin import AdminRoutes, Check
-from leadsman.runtime.app import Shutdown, run_until_shutdown
+from leadsman.runtime.app import Shutdown, run_until_shutdown, start_eternal
 from leadsman.runtime.http import HttpServer
 from leadsman.runtime.options import Address
 from leadsman.runtime.ports import write_ports
@@ -46,6 +47,9 @@ MOUNT_PERIOD = 1.5
 MOUNT_DEADLINE = 5 / 3
 """And they get more time: 5 s against 3 s with the defaults."""
 
+LAST_REPORT_S = 1.0
+"""At a stop the last report has this time to be handed to the bus."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -55,7 +59,7 @@ class Settings:
     bus: BusSettings
     kubelet_dir: Path
     mountinfo: Path
-    state_file: Path | None
+    state_file: Path
     config: Path | None
     period_s: float
     deadline_s: float
@@ -123,10 +127,11 @@ class Collector:
             boot_id,
             self._book,
             self._publisher,
-            ready=lambda: bool(self._remembered.statuses) or self._looked(),
+            ready=lambda: bool(self._remembered.statuses) or self._discovered(),
             keep=self._keep,
             metrics=self._metrics,
         )
+        self._rounds = self._all_rounds()
 
     async def run(self, shutdown: Shutdown) -> None:
         """Probe and publish until `shutdown`."""
@@ -139,15 +144,34 @@ class Collector:
         log.info("listening", admin=str(Address(self._settings.admin.host, admin.port)))
         await self._bus.subscribe(BACKENDS, self._endpoints.on_backend_list)
         self._reporter.refresh()
-        tasks = {f"rounds of {rounds.kind}": rounds.run() for rounds in self._all_rounds()}
         try:
-            await run_until_shutdown(
-                shutdown,
-                {**tasks, "bus": self._bus.run(), "publisher": self._publisher.run(), "admin": admin.run_forever()},
-            )
+            async with asyncio.TaskGroup() as group:
+                outer = [
+                    start_eternal(group, "bus", self._bus.run()),
+                    start_eternal(group, "admin", admin.run_forever()),
+                ]
+                await self._sound(shutdown)
+                for task in outer:
+                    task.cancel()
         finally:
             await self._workers.close()
             await self._bus.close()
+
+    async def _sound(self, shutdown: Shutdown) -> None:
+        """Probe and publish until `shutdown`; then publish once more while the bus is still there.
+
+        A change within the publisher's minimum gap would be lost otherwise: nobody speaks for the node until the next
+        collector has started.
+        """
+        rounds = {f"rounds of {rounds.kind}": rounds.run() for rounds in self._rounds}
+        await run_until_shutdown(shutdown, {**rounds, "publisher": self._publisher.run()})
+        if not self._bus.connected:
+            return
+        try:
+            async with asyncio.timeout(LAST_REPORT_S):
+                await self._publisher.publish_now()
+        except TimeoutError:
+            log.info("the bus did not take the last report in time; the next start publishes it")
 
     def _build_probes(self, configured: tuple[Endpoint, ...]) -> None:
         settings = self._settings
@@ -155,7 +179,9 @@ class Collector:
         self._volumes = VolumeMap(kubelet_dir)
         self._plugins = CsiPluginProbe(kubelet_dir, self._clock, settings.deadline_s, self._remembered.drivers)
         self._mounts = MountLivenessProbe(settings.mountinfo, self._volumes, self._workers, settings.mount_deadline_s)
-        self._endpoints = EndpointDirectory(configured, self._remembered.endpoints, self._drivers_here, self._metrics)
+        self._endpoints = EndpointDirectory(
+            configured, self._remembered.endpoints, self._drivers_here, self._clock, self._metrics
+        )
         self._tcp = TcpEndpointProbe(self._endpoints.wanted, self._clock, settings.deadline_s)
         self._metrics.unmapped.set_function(lambda: self._volumes.unmapped)
         self._metrics.unidentified.set_function(lambda: len(self._plugins.unidentified))
@@ -184,23 +210,47 @@ class Collector:
     def _looked(self) -> bool:
         return all(self._book.rounds(kind) > 0 for kind in Kind)
 
+    def _discovered(self) -> bool:
+        """Whether every probe has found out what there is: until then an empty report would be a false claim."""
+        return all(self._book.discoveries(kind) > 0 for kind in Kind)
+
     def _checks(self) -> list[Check]:
         return [
-            Check(
-                "first-round", lambda: (self._looked(), "every probe has had a round" if self._looked() else "probing")
-            ),
+            Check("first-round", self._first_round),
             Check(
                 "bus",
                 lambda: (self._bus.connected, "connected" if self._bus.connected else "no connection to NATS"),
                 required=False,
             ),
+            Check("discovery", self._discovery, required=False),
             Check("drivers-identified", self._identified, required=False),
+            Check(
+                "state-file",
+                lambda: (not self._state_file.trouble, self._state_file.trouble or "kept for the next start"),
+                required=False,
+            ),
             Check("mount-workers", lambda: (self._workers.stuck == 0, f"{self._workers.stuck} stuck"), required=False),
         ]
 
+    def _first_round(self) -> tuple[bool, str]:
+        if not self._looked():
+            return False, "probing"
+        return True, "every probe has had a round" + ("" if self._discovered() else ", but not every one could look")
+
+    def _discovery(self) -> tuple[bool, str]:
+        troubles = [f"{rounds.kind}: {rounds.trouble}" for rounds in self._rounds if rounds.trouble]
+        if troubles:
+            silent = "" if self._reporter.started else "; nothing is published until every probe could look once"
+            return False, "; ".join(troubles) + silent
+        return (True, "every probe knows what to look at") if self._discovered() else (False, "not yet done")
+
     def _identified(self) -> tuple[bool, str]:
+        if self._book.discoveries(Kind.PLUGIN) == 0:
+            return False, "no CSI socket has been looked for with success yet"
         unidentified = self._plugins.unidentified
         if not unidentified:
-            return True, "every CSI socket has told its driver"
+            return True, "the driver of every CSI socket is known"
         claimed = ", ".join(registered_names(self._settings.kubelet_dir)) or "none"
-        return False, f"never answered: {', '.join(unidentified)}; registration sockets claim: {claimed}"
+        return False, (
+            f"never answered, so not reported: {', '.join(unidentified)}; registration sockets claim: {claimed}"
+        )

@@ -1,6 +1,7 @@
 """What one run of the collector leaves to the next: its last statuses, the drivers it knew, the endpoints it was told.
 
-Valid for one boot of the node and for 5 minutes on the clock that no one can set; after that it is history.
+Valid for one boot of the node. What was seen is history after 5 minutes on the clock that no one can set; whose socket
+is whose stays true.
 """
 
 import os
@@ -49,18 +50,20 @@ _encoder = msgspec.json.Encoder()
 
 
 class StateFile:
-    """The file at `path` (None: nothing is kept), written whole or not at all.
+    """The file at `path`, written whole or not at all; its directory is made if it is missing.
 
     It is not synced to disk: it must survive this process, not the machine, whose next boot makes it void.
     """
 
-    def __init__(self, path: Path | None, node: str, boot_id: str, clock: Clock, metrics: CollectorMetrics) -> None:
+    def __init__(self, path: Path, node: str, boot_id: str, clock: Clock, metrics: CollectorMetrics) -> None:
         self._path = path
         self._node = node
         self._boot_id = boot_id
         self._clock = clock
         self._metrics = metrics
         self._failing = False
+        self.trouble = ""
+        """Why the file is of no use at present, in words for people; empty if it is."""
         self.epoch = int(clock.epoch() * 1000)
         """Number of this run, higher than that of any earlier run that left a file, also if the clock went back."""
 
@@ -70,36 +73,38 @@ class StateFile:
             file = self._read()
         except (OSError, ValueError, WireError) as error:
             self._metrics.state_file_errors.labels("read").inc()
+            self.trouble = f"{self._path} cannot be used: {error}"
             log.warning("the state file cannot be used, starting afresh", path=str(self._path), error=str(error))
             return Remembered()
         if file is None:
             return Remembered()
         self.epoch = max(self.epoch, file.epoch + 1)
         age = self._clock.monotonic() - file.monotonic_s
-        if (file.node, file.boot_id) != (self._node, self._boot_id) or not 0 <= age < MAX_AGE_S:
-            log.info("the state file is from another boot, node or time, starting afresh", path=str(self._path))
+        if (file.node, file.boot_id) != (self._node, self._boot_id) or age < 0:
+            log.info("the state file is from another boot or node, starting afresh", path=str(self._path))
             return Remembered()
+        if age >= MAX_AGE_S:
+            log.info("the state file is old, keeping the drivers' names only", path=str(self._path), age_s=round(age))
+            return Remembered(drivers=file.drivers)
         statuses = decode_report(bytes(file.report)).storages
         log.info("resuming from the state file", path=str(self._path), age_s=round(age, 1), storages=len(statuses))
         return Remembered(statuses, file.drivers, tuple(file.endpoints))
 
     def save(self, remembered: Remembered) -> None:
         """Replace the file; a failure is logged once and counted, never raised."""
-        if self._path is None:
-            return
         try:
-            self._write(self._path, remembered)
+            self._write(remembered)
         except (OSError, WireError) as error:
             self._metrics.state_file_errors.labels("write").inc()
             if not self._failing:
                 log.warning("the state file cannot be written", path=str(self._path), error=str(error))
             self._failing = True
+            self.trouble = f"{self._path} cannot be written, so a restart would forget what is bad: {error}"
         else:
             self._failing = False
+            self.trouble = ""
 
     def _read(self) -> _File | None:
-        if self._path is None:
-            return None
         try:
             with self._path.open("rb") as opened:
                 file = _decoder.decode(opened.read(MAX_BYTES))
@@ -110,7 +115,7 @@ class StateFile:
         decode_report(bytes(file.report))
         return file
 
-    def _write(self, path: Path, remembered: Remembered) -> None:
+    def _write(self, remembered: Remembered) -> None:
         report = NodeReport(self._node, Sequence(self.epoch, 0), 10.0, remembered.statuses, boot_id=self._boot_id)
         body = _encoder.encode(
             _File(
@@ -124,7 +129,8 @@ class StateFile:
                 endpoints=list(remembered.endpoints),
             )
         )
-        write_whole(path, body)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self._path, body)
 
 
 def write_whole(path: Path, body: bytes) -> None:

@@ -17,7 +17,7 @@ from leadsman.domain.clock import Clock
 from leadsman.domain.reasons import Reason
 from leadsman.domain.report import StorageKey
 from leadsman_health_collector.observation import Kind, Observation, Outcome, not_run
-from leadsman_health_collector.plugin_sockets import PluginSockets, scan_plugin_sockets
+from leadsman_health_collector.plugin_sockets import PluginSockets, match_names, registered_names, scan_plugin_sockets
 from leadsman_health_collector.volumes import DRIVER_NAME
 
 _OPTIONS = (
@@ -31,8 +31,9 @@ _OPTIONS = (
 class CsiPluginProbe:
     """Looks at every `csi.sock` of the node.
 
-    `known` holds the driver behind each socket path that has ever answered on this boot: a frozen driver does not
-    tell its name, and a vanished one must still be missed.
+    `known` holds the driver behind each socket path as an earlier run on this boot knew it: a frozen driver does not
+    tell its name, and a vanished one must still be missed. Where nobody has told a name, the one that it was
+    registered under counts from the first look on, until the driver itself tells another.
     """
 
     kind = Kind.PLUGIN
@@ -51,12 +52,13 @@ class CsiPluginProbe:
 
     @property
     def unidentified(self) -> list[str]:
-        """Sockets that nobody has ever told the name of: a driver that never answered, or what is left of one."""
+        """Sockets without a name: a driver that never answered, nor can be told by its registration, or leftovers."""
         return sorted(self._found.sockets - self._drivers.keys())
 
     def discover(self) -> Collection[str]:
         """See `Probe.discover`: the sockets there are, and those that were."""
         self._found = scan_plugin_sockets(self._kubelet_dir)
+        self._name_by_registration()
         return self._found.sockets | self._drivers.keys()
 
     def choose(self, suspects: Collection[str]) -> Collection[str]:
@@ -67,6 +69,12 @@ class CsiPluginProbe:
     def keys(self) -> Mapping[str, StorageKey]:
         """See `Probe.keys`."""
         return {path: StorageKey(driver) for path, driver in self._drivers.items()}
+
+    def _name_by_registration(self) -> None:
+        if nameless := self.unidentified:
+            told = {self._drivers[path] for path in self._found.sockets if path in self._drivers}
+            registered = [name for name in registered_names(self._kubelet_dir) if name not in told]
+            self._drivers.update(match_names(nameless, registered))
 
     async def look(self, name: str) -> Observation:
         """See `Probe.look`."""

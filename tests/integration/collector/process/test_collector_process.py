@@ -1,108 +1,32 @@
 """The collector as it runs on a node: a process, a real nats-server, real storage doubles."""
 
 import asyncio
-import contextlib
-import json
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import AsyncIterator
 
-import nats
 import pytest
-from nats.aio.client import Client
 
-from leadsman.bus.subjects import BACKENDS, status_subject
+from leadsman.bus.subjects import BACKENDS
 from leadsman.domain.reasons import Reason
-from leadsman.domain.report import NodeReport, StorageKey
+from leadsman.domain.report import StorageKey
 from leadsman.domain.states import State
-from leadsman.testing.nats import NatsServer
 from leadsman.wire.notices import Backend, BackendList, encode_notice
-from leadsman.wire.report import decode_report
 
 pytestmark = pytest.mark.integration
 
-NODE = "worker-1.example.com"
 NAME = "nfs.csi.k8s.io"
 DRIVER = StorageKey(NAME)
 BACKEND = StorageKey(NAME, "10.0.0.9")
 
 
-class Listener:
-    """What arrives on the node's subject."""
-
-    def __init__(self) -> None:
-        self.reports: list[NodeReport] = []
-
-    async def hear(self, msg) -> None:
-        """Take one message."""
-        self.reports.append(decode_report(msg.data))
-
-    def brief(self, key: StorageKey) -> tuple[State, Reason | None] | None:
-        """State and reason in the latest report."""
-        found = {status.key: status for status in self.reports[-1].storages} if self.reports else {}
-        return (found[key].state, found[key].reason) if key in found else None
-
-
-@pytest.fixture
-async def bus() -> AsyncIterator[tuple[NatsServer, Client, Listener]]:
-    """A nats-server, a client, and a listener on the node's subject."""
-    with NatsServer() as server:
-        client = await nats.connect(server.url)
-        listener = Listener()
-        await client.subscribe(status_subject(NODE), cb=listener.hear)
-        await client.flush()
-        yield server, client, listener
-        await client.close()
-
-
-class Node:
-    """A collector process on a stage."""
-
-    def __init__(self, stage, url: str) -> None:
-        self.stage = stage
-        self.url = url
-        self.state_file = stage.directory / "state.json"
-        self.port_file = stage.directory / "ports.json"
-
-    def start(self, *arguments: str):
-        """Start the collector."""
-        self.port_file.unlink(missing_ok=True)
-        return self.stage.start(
-            "leadsman_health_collector",
-            *("--node-name", NODE, "--kubelet-dir", str(self.stage.kubelet), "--state-file", str(self.state_file)),
-            *("--nats-url", self.url, "--period", "200ms", "--probe-deadline", "150ms", "--heartbeat", "1s"),
-            *("--admin-listen", "127.0.0.1:0", "--port-file", str(self.port_file), "--log-format", "json", *arguments),
-        )
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Ask the admin server; (0, "") while it is not there."""
-        with contextlib.suppress(OSError, ValueError):
-            port = json.loads(self.port_file.read_text())["admin"]
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
-                    return answer.status, answer.read().decode()
-            except urllib.error.HTTPError as error:
-                return error.code, error.read().decode()
-        return 0, ""
-
-    def metric(self, line_start: str) -> float:
-        """The value of the first series that starts so."""
-        for line in self.get("/metrics")[1].splitlines():
-            if line.startswith(line_start):
-                return float(line.rpartition(" ")[2])
-        return -1.0
-
-
-async def test_the_life_of_a_collector(stage, bus):
+async def test_the_life_of_a_collector(stage, bus, collector_on):
     """Reports on change and as heartbeat, endpoints from the bus, restart without forgetting, a clean end."""
     server, client, heard = bus
     driver, _ = await stage.csi_driver(NAME)
     backend, port = await stage.tcp_backend()
-    node = Node(stage, server.url)
+    node = collector_on(server.url)
     collector = node.start()
     await collector.until(lambda: heard.brief(DRIVER) == (State.HEALTHY, None), "the driver is reported")
     assert heard.brief(BACKEND) is None
@@ -130,6 +54,7 @@ async def test_the_life_of_a_collector(stage, bus):
     last = heard.reports[-1].sequence
     collector.send(signal.SIGTERM)
     assert await asyncio.to_thread(collector.process.wait, 5) == 0, collector.log.read_text()
+    await client.flush()  # it says goodbye with a report
     seen = len(heard.reports)
     collector = node.start()
     await collector.until(lambda: len(heard.reports) > seen + 1, "the next run reports")
@@ -151,13 +76,13 @@ async def test_the_life_of_a_collector(stage, bus):
 
 
 @pytest.mark.usefixtures("can_mount")
-async def test_a_hung_mount_leaves_the_process_responsive_and_able_to_end(stage, bus):
+async def test_a_hung_mount_leaves_the_process_responsive_and_able_to_end(stage, bus, collector_on):
     """Under uvloop, with a worker that cannot be killed: answers at once, ends at once, and remembers it."""
     server, _, heard = bus
     folder = stage.kubelet / "pods" / "0f0e" / "volumes" / "kubernetes.io~nfs"
     mount = await stage.fuse_mount(folder / "data", "10.0.0.9:/export")
     key = StorageKey("kubernetes.io/nfs", "10.0.0.9")
-    node = Node(stage, server.url)
+    node = collector_on(server.url)
     collector = node.start()
     await collector.until(lambda: heard.brief(key) == (State.HEALTHY, None), "the mount is healthy")
     assert heard.brief(StorageKey("kubernetes.io/nfs")) == (State.HEALTHY, None)
@@ -181,10 +106,10 @@ async def test_a_hung_mount_leaves_the_process_responsive_and_able_to_end(stage,
     assert node.metric("leadsman_collector_stuck_workers") == 0
 
 
-async def test_a_collector_without_nats_looks_and_is_ready_but_says_so(stage):
+async def test_a_collector_without_nats_looks_and_is_ready_but_says_so(stage, collector_on):
     """Losing the bus is not losing the node."""
     async with stage.identity(NAME, "a"):
-        node = Node(stage, "nats://127.0.0.1:1")
+        node = collector_on("nats://127.0.0.1:1")
         collector = node.start()
         await collector.until(lambda: node.get("/readyz")[0] == 200, "it is ready")
         assert "[-]bus" in node.get("/readyz?verbose")[1]
