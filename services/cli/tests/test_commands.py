@@ -22,15 +22,15 @@ def _leadsman(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_group_lists_every_command_with_its_purpose(tmp_path: Path) -> None:
-    """A newcomer finds the five commands."""
+    """A newcomer finds the six commands."""
     shown = _leadsman(tmp_path, "--help")
     assert shown.returncode == 0
-    for name in ("up", "break", "heal", "schedule", "status"):
+    for name in ("up", "break", "heal", "schedule", "status", "provision"):
         assert f"\n  {name} " in shown.stdout
     assert "\n  leadsman heal node-3\n" in shown.stdout
 
 
-@pytest.mark.parametrize("name", ["up", "break", "heal", "schedule", "status"])
+@pytest.mark.parametrize("name", ["up", "break", "heal", "schedule", "status", "provision"])
 def test_every_command_and_option_has_help(name: str) -> None:
     """Nothing that can be typed is left without words."""
     command = cli.get_command(click.Context(cli), name)
@@ -42,7 +42,16 @@ def test_every_command_and_option_has_help(name: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("break", "node-1"), ("heal", "node-1"), ("status",), ("schedule", "nothing-here.yaml"), ("up", "--nodes", "0")],
+    [
+        ("break", "node-1"),
+        ("heal", "node-1"),
+        ("status",),
+        ("schedule", "nothing-here.yaml"),
+        ("up", "--nodes", "0"),
+        ("provision", "--nats-url", "nats://user:secret@127.0.0.1:1"),
+        ("provision", "--nats-creds", "nothing-here.creds"),
+        ("provision", "--replicas", "2"),
+    ],
 )
 def test_a_mistake_is_answered_without_a_traceback(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """One error line and exit code 2."""
@@ -50,4 +59,5 @@ def test_a_mistake_is_answered_without_a_traceback(tmp_path: Path, arguments: tu
     assert result.returncode == 2
     assert result.stderr.lower().splitlines()[-1].startswith("error: ")
     assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr
     assert result.stdout == ""

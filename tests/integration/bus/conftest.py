@@ -15,6 +15,7 @@ from leadsman.bus.replica import Replica
 from leadsman.bus.streams import ensure_streams
 from leadsman.bus.subjects import status_subject
 from leadsman.domain.report import NodeReport, Sequence, StorageStatus
+from leadsman.testing import waiting
 from leadsman.testing.nats import NatsServer
 from leadsman.wire.report import encode_report
 
@@ -113,11 +114,10 @@ async def raw(server: NatsServer) -> AsyncIterator[Client]:
 def eventually() -> Callable[..., Awaitable[None]]:
     """Wait until a condition holds; fail with its words when it does not in time."""
 
-    async def wait(condition: Callable[[], object], *, within: float = 5.0, what: str = "the condition") -> None:
-        deadline = time.monotonic() + within
-        while not condition():
-            assert time.monotonic() < deadline, f"{what} did not hold within {within} s"
-            await asyncio.sleep(0.005)
+    async def wait(
+        condition: Callable[[], object], *, within: float = 5.0, what: str = "what the test waits for"
+    ) -> None:
+        await waiting.eventually(what, condition, within_s=within, every_s=0.005)
 
     return wait
 

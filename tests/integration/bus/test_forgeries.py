@@ -1,11 +1,14 @@
 import asyncio
 import time
+from datetime import UTC, datetime
 
 import pytest
 
+from leadsman.bus import screening
 from leadsman.bus.snapshot import StatusStream
 from leadsman.bus.streams import StreamApi, ensure_streams
 from leadsman.bus.subjects import status_subject
+from leadsman.domain.report import NodeReport
 from leadsman.testing.nats import NatsServer
 
 pytestmark = pytest.mark.integration
@@ -85,6 +88,80 @@ async def test_subjects_and_headers_that_are_no_text_do_not_deafen_a_replica(
         assert each.count("leadsman_bus_disconnects_total") == 0
 
 
+HOSTILE_HEADERS = {
+    "no-responders": b"NATS/1.0\r\nStatus: 503\r\n\r\n",
+    "inline-503": b"NATS/1.0 503\r\n\r\n",
+    "inline-204": b"NATS/1.0 204 EOB\r\n\r\n",
+    "end-of-page": b"NATS/1.0\r\nStatus: 204\r\nNats-Last-Sequence: 999\r\nNats-Num-Pending: 0\r\n\r\n",
+    "no-message": b"NATS/1.0\r\nStatus: 404\r\n\r\n",
+    "refused": b"NATS/1.0\r\nStatus: 408\r\nDescription: no\r\n\r\n",
+    "sequence": b"NATS/1.0\r\nNats-Sequence: no number\r\n\r\n",
+    "time": b"NATS/1.0\r\nNats-Time-Stamp: yesterday\r\nNats-Subject: leadsman.v1.status.honest-1\r\n\r\n",
+    "open-end": b"NATS/1.0\r\nA: b",
+    "early-end": b"NATS/1.0\r\n\r\nNats-Sequence: 1\r\n\r\n",
+    "no-version": b"Nats-Sequence: x\r\n\r\n",
+    "no-text": b"NATS/1.0\r\n\xff: \xfe\r\n\r\n",
+}
+
+HOSTILE_BODIES = {
+    "endless-epoch": b'{"v":1,"node":"endless-epoch","epoch":%s,"seq":1}' % (b"9" * 400),
+    "endless-seq": b'{"v":1,"node":"endless-seq","epoch":1,"seq":%s}' % (b"9" * 400),
+    "negative": b'{"v":1,"node":"negative","epoch":-%s,"seq":1}' % (b"9" * 18),
+}
+
+
+@pytest.mark.parametrize("empty", [True, False], ids=["empty", "report"])
+async def test_no_stored_row_keeps_a_starting_replica_from_being_ready(
+    server, stored, body, send, replicate, eventually, empty
+):
+    """A node may store what it likes about itself; headers like the server's and endless numbers change nothing."""
+    await send("honest-1", 1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    writer.write(b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n')
+    for node, header in HOSTILE_HEADERS.items():
+        content = b"" if empty else body(node)
+        sizes = b"%d %d" % (len(header), len(header) + len(content))
+        writer.write(b"HPUB %s %s\r\n%s\r\n" % (status_subject(node).encode(), sizes, header + content))
+    for node, content in HOSTILE_BODIES.items():
+        writer.write(b"PUB %s %d\r\n%s\r\n" % (status_subject(node).encode(), len(content), content))
+    writer.write(b"PING\r\n")
+    await reader.readuntil(b"PONG")
+    writer.close()
+    await writer.wait_closed()
+    await send("honest-2", 1)
+    await stored(2 + len(HOSTILE_HEADERS) + len(HOSTILE_BODIES))
+    one = replicate(server.url)
+    await eventually(lambda: one.replica.synced)
+    assert {"honest-1", "honest-2"} <= set(one.replica.reports) <= {"honest-1", "honest-2", *HOSTILE_HEADERS}
+    assert one.replica.age("honest-1") < 60
+    assert one.count("leadsman_replica_internal_errors_total") == 0
+    assert one.count("leadsman_replica_snapshots_total", result="failed") == 0
+    assert one.dropped("malformed") >= len(HOSTILE_BODIES)
+
+
+async def test_a_row_that_makes_our_own_code_fail_is_dropped_alone(
+    server, raw, stored, body, send, replicate, eventually, monkeypatch
+):
+    """Whatever we did not think of costs one row, and is counted."""
+    honest = screening.decode_report
+
+    def fails_for_one(content: bytes) -> NodeReport:
+        if b"odd" in content:
+            raise OverflowError("not thought of")
+        return honest(content)
+
+    monkeypatch.setattr(screening, "decode_report", fails_for_one)
+    for node in ("a", "odd", "z"):
+        await send(node, 1)
+    await stored(3)
+    one = replicate(server.url)
+    await eventually(lambda: one.replica.synced)
+    await send("odd", 2)
+    await eventually(lambda: one.dropped("unforeseen") == 2)
+    assert set(one.replica.reports) == {"a", "z"}
+    assert one.count("leadsman_replica_internal_errors_total") == 2
+
+
 ACCOUNTS = """
 accounts {
   STATUS {
@@ -146,3 +223,22 @@ async def test_an_answer_that_is_no_stream_information_is_only_a_failed_snapshot
     await eventually(lambda: one.count("leadsman_replica_snapshots_total", result="failed") >= 2)
     assert not one.replica.synced
     assert isinstance(StatusStream(one.bus, StreamApi()), StatusStream)
+
+
+async def test_a_row_with_unreadable_server_headers_is_dropped_alone(server, raw, body, replicate, eventually):
+    """A server of another version may write them in another way; the other rows of the page still count."""
+
+    async def page(msg) -> None:
+        good = {"Nats-Sequence": "2", "Nats-Time-Stamp": datetime.now(UTC).isoformat()}
+        for node, changed in (("a", {"Nats-Time-Stamp": "yesterday"}), ("b", {"Nats-Sequence": "two"}), ("c", {})):
+            subject = status_subject(node)
+            await raw.publish(msg.reply, body(node), headers={**good, "Nats-Subject": subject, **changed})
+        await raw.publish(msg.reply, b"", headers={"Status": "204", "Nats-Last-Sequence": "2"})
+
+    await raw.subscribe("fake.get", cb=page)
+    await raw.publish(status_subject("c"), body("c"))
+    one = replicate(server.url, api=StreamApi(direct_get="fake.get"))
+    await eventually(lambda: one.replica.synced)
+    assert set(one.replica.reports) == {"c"}
+    assert one.dropped("malformed") >= 2
+    assert one.count("leadsman_replica_snapshots_total", result="failed") == 0

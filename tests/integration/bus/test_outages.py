@@ -99,6 +99,10 @@ async def test_a_stream_replaced_under_a_live_connection_is_noticed(server, raw,
     await raw.jsm().delete_stream("LEADSMAN_STATUS")
     await eventually(lambda: one.count("leadsman_replica_snapshots_total", result="no_stream") >= 1)
     assert one.replica.synced
+    assert one.replica.describe()[0]
+    fine, words = one.replica.describe_stream()
+    assert not fine
+    assert words.endswith(f"run: leadsman provision --nats-url {server.url}")
     await ensure_streams((server.url,))
     await send("node-1", 1)
     await eventually(lambda: one.count("leadsman_replica_stream_resets_total", kind="recreated") >= 1)

@@ -5,8 +5,11 @@ import pytest
 
 from leadsman.bus.streams import ensure_streams
 from leadsman.bus.subjects import status_subject
-from leadsman.domain.report import StorageKey, StorageStatus
+from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
 from leadsman.domain.states import State
+from leadsman.wire.report import encode_report
+
+from .conftest import EPOCH
 
 pytestmark = pytest.mark.integration
 
@@ -103,13 +106,53 @@ async def test_a_missing_stream_is_waited_for(bare_server, replicate, eventually
     one = replicate(bare_server.url)
     await eventually(lambda: one.count("leadsman_replica_snapshots_total", result="no_stream") >= 1)
     assert not one.replica.synced
-    assert one.replica.describe() == (
-        False,
-        "no snapshot yet: NATS has no stream behind $JS.API.STREAM.INFO.LEADSMAN_STATUS; run the provisioner",
-    )
+    missing = "no snapshot yet: NATS has no stream behind $JS.API.STREAM.INFO.LEADSMAN_STATUS; "
+    assert one.replica.describe() == (False, f"{missing}run: leadsman provision --nats-url {bare_server.url}")
     await ensure_streams((bare_server.url,))
     await eventually(lambda: one.replica.synced, within=8)
     assert one.replica.describe() == (True, "0 nodes")
+    assert one.replica.describe_stream() == (True, "read")
+
+
+async def test_a_new_stream_is_complete_only_when_every_node_has_had_time_to_report(
+    server, send, stored, replicate, eventually
+):
+    """After a wipe the first rows are not the cluster: a starting replica says so and waits, and learns meanwhile."""
+    await send("node-1", 1)
+    await stored(1)
+    one = replicate(server.url, stream_settle_s=1.5)
+    await eventually(lambda: one.count("leadsman_replica_snapshots_total", result="young") == 1)
+    assert "node-1" in one.replica.reports
+    fine, words = one.replica.describe()
+    assert not fine
+    assert words.startswith("no snapshot yet: the stream is new (created 20")
+    await send("node-2", 1)
+    await eventually(lambda: one.replica.synced)
+    assert set(one.replica.reports) == {"node-1", "node-2"}
+    started = time.monotonic()
+    late = replicate(server.url, stream_settle_s=1.5)
+    await eventually(lambda: late.replica.synced)
+    assert time.monotonic() - started < 1.0
+    assert late.count("leadsman_replica_snapshots_total", result="young") == 0
+
+
+async def test_a_node_whose_clock_went_back_is_followed(server, raw, replicate, eventually):
+    """Rebooted with the clock of last year it is heard at once, counted apart from repeated reports, and goes on."""
+    one = replicate(server.url)
+    await eventually(lambda: one.replica.synced)
+
+    async def say(epoch: int, seq: int, boot_id: str) -> None:
+        content = encode_report(NodeReport("node-1", Sequence(epoch, seq), 10.0, (), boot_id=boot_id))
+        await raw.publish(status_subject("node-1"), content)
+
+    await say(EPOCH, 7, "a")
+    await say(EPOCH - 10**10, 1, "b")
+    await say(EPOCH - 10**10, 2, "b")
+    await eventually(lambda: one.listener.newest.get("node-1") == (EPOCH - 10**10, 2))
+    assert one.count("leadsman_replica_clock_steps_back_total") == 1
+    assert one.dropped("old") == 0
+    await say(EPOCH - 10**10, 2, "b")
+    await eventually(lambda: one.dropped("old") == 1)
 
 
 async def test_a_service_that_starts_before_nats_becomes_synced(bare_server, replicate, eventually):

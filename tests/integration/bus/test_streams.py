@@ -10,7 +10,7 @@ pytestmark = pytest.mark.integration
 
 async def test_the_provisioner_creates_both_streams_and_may_run_again(server, raw):
     """Settings are what the security of the bus rests on, so they are checked one by one."""
-    await ensure_streams((server.url,))
+    assert await ensure_streams((server.url,)) == {"LEADSMAN_STATUS": "unchanged", "LEADSMAN_DECISIONS": "unchanged"}
     status = (await raw.jsm().stream_info("LEADSMAN_STATUS")).config
     assert status.subjects == ["leadsman.v1.status.*"]
     assert (status.max_msgs_per_subject, status.max_age, status.max_msg_size) == (1, 900, 16 * 1024)
@@ -43,7 +43,8 @@ async def test_one_collector_cannot_wipe_the_others_with_a_roll_up(server, raw, 
 async def test_an_older_stream_is_brought_up_to_date(bare_server, raw_bare):
     """An upgrade of Leadsman changes an existing stream in place."""
     await raw_bare.jetstream().add_stream(name="LEADSMAN_STATUS", subjects=["leadsman.v1.status.*"], max_age=60)
-    await ensure_streams((bare_server.url,))
+    done = await ensure_streams((bare_server.url,))
+    assert done == {"LEADSMAN_STATUS": "updated", "LEADSMAN_DECISIONS": "created"}
     config = (await raw_bare.jsm().stream_info("LEADSMAN_STATUS")).config
     assert (config.max_age, config.deny_purge, config.no_ack) == (900, True, True)
 

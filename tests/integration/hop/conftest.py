@@ -5,11 +5,8 @@ import contextlib
 import functools
 import json
 import signal
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +23,8 @@ from leadsman.bus.streams import STATUS_STREAM, ensure_streams
 from leadsman.bus.subjects import status_subject
 from leadsman.domain.report import NodeReport
 from leadsman.testing.nats import NatsServer
+from leadsman.testing.pages import page
+from leadsman.testing.process import Process
 from leadsman.v1 import filter_pb2, filter_pb2_grpc, requirements_pb2, scorer_pb2, scorer_pb2_grpc
 from leadsman.wire.report import encode_report
 
@@ -34,7 +33,7 @@ R = TypeVar("R")
 
 
 async def eventually(check: Callable[[], Awaitable[Any]], what: str, within_s: float = 10.0) -> Any:
-    """The first truthy result of `check`, which is asked again and again until the deadline."""
+    """`leadsman.testing.waiting.eventually` for a check that must itself be awaited."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         result = await check()
@@ -92,10 +91,13 @@ class Watch:
 class Service:
     """One service process."""
 
-    process: subprocess.Popen[str]
+    process: Process
     ports: dict[str, int]
-    log: Path
     channels: list[grpc.aio.Channel] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return self.process.log
 
     def channel(self) -> grpc.aio.Channel:
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{self.ports['grpc']}")
@@ -116,15 +118,7 @@ class Service:
         return Watch(health_pb2_grpc.HealthStub(self.channel()).Watch(health_pb2.HealthCheckRequest()))
 
     async def get(self, path: str) -> tuple[int, str]:
-        def fetch() -> tuple[int, str]:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.ports['admin']}{path}", timeout=5) as answer:
-                    return answer.status, answer.read().decode()
-            except urllib.error.HTTPError as error:
-                with error:
-                    return error.code, error.read().decode()
-
-        return await asyncio.to_thread(fetch)
+        return await asyncio.to_thread(page, self.ports["admin"], path)
 
     async def metric(self, line: str) -> float | None:
         """The value of the sample that begins with `line`."""
@@ -140,7 +134,7 @@ class Service:
 
     async def end(self) -> int:
         """Exit code after SIGTERM."""
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send(signal.SIGTERM)
         return await asyncio.to_thread(self.process.wait, 10)
 
     async def close(self) -> None:
@@ -160,26 +154,22 @@ class Fleet:
         self.eventually = eventually
 
     async def start(self, component: str, *options: str) -> Service:
-        number = len(self._services)
-        ports, log = self._directory / f"{number}.json", self._directory / f"{number}.log"
-        with log.open("w") as output:
-            process = subprocess.Popen(  # noqa: ASYNC220 - over in a millisecond; waiting happens elsewhere
-                [
-                    *(sys.executable, "-m", f"leadsman_{component}", "--nats-url", self.server.url),
-                    *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--port-file", str(ports), *options),
-                ],
-                stderr=output,
-                text=True,
-            )
-        service = Service(process, {}, log)
+        name = f"{component}-{len(self._services)}"
+        ports = self._directory / f"{name}.json"
+        command = [
+            *(sys.executable, "-m", f"leadsman_{component}", "--nats-url", self.server.url),
+            *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--port-file", str(ports)),
+            *("--stream-settle", "0s", *options),
+        ]
+        service = Service(Process.start(name, command, self._directory / f"{name}.log"), {})
         self._services.append(service)
 
         async def listening() -> bool:
-            assert process.poll() is None, log.read_text()
+            assert service.process.alive, service.process.log_tail()
             return ports.exists()
 
         await eventually(listening, f"{component} listens")
-        service.ports = json.loads(ports.read_text())
+        service.ports = json.loads(ports.read_bytes())
         return service
 
     async def client(self) -> Client:
@@ -205,9 +195,7 @@ class Fleet:
     async def stop(self) -> None:
         for service in self._services:
             await service.close()
-            if service.process.poll() is None:
-                service.process.kill()
-            service.process.wait()
+            service.process.kill()
         if self._client is not None:
             with contextlib.suppress(Exception):
                 await self._client.close()

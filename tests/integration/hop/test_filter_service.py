@@ -165,6 +165,63 @@ async def test_without_nats_the_last_known_states_stand_and_answers_say_frozen(f
     await fleet.eventually(aged, "the silent node is unknown, so it passes")
 
 
+async def test_silent_nodes_are_visible_everywhere(fleet: Any) -> None:
+    """A metric, one log line and a degraded check that leaves the service ready; the wake is not called a recovery."""
+    service = await fleet.start("filter", "--stale-after", "1s", "--hold-unhealthy", "1s")
+    await service.ready()
+    stream = service.filter()
+    await stream.read()
+    assert "[+]nodes all 0 report" in (await service.get("/readyz?verbose"))[1]
+    await fleet.publish(BROKEN, report("node-2", status("nfs", State.HEALTHY)))
+
+    async def both_silent() -> bool:
+        return await service.metric("leadsman_cache_stale_nodes") == 2
+
+    await fleet.eventually(both_silent, "both nodes are stale")
+    code, words = await service.get("/readyz?verbose")
+    assert code == 200
+    assert "[-]nodes 2 of 2 nodes silent" in words
+    assert '"silent": 2' in service.log.read_text() or '"silent":2' in service.log.read_text()
+
+    async def hold_is_over() -> bool:
+        return 'rejects_fewer_nodes":["nfs/a' in service.log.read_text().replace(" ", "")
+
+    await fleet.eventually(hold_is_over, "the wake at the end of the hold is logged")
+    assert "recover" not in service.log.read_text()
+
+
+async def test_a_missing_stream_is_a_degradation_that_names_the_command(fleet: Any) -> None:
+    """A service that was ready stays ready, and says what to run."""
+    service = await fleet.start("filter")
+    await service.ready()
+    manager = (await fleet.client()).jsm()
+    await manager.delete_stream("LEADSMAN_STATUS")
+    fleet.server.restart()
+
+    async def shown() -> bool:
+        code, words = await service.get("/readyz?verbose")
+        assert code == 200
+        return "[-]stream NATS has no stream behind" in words
+
+    await fleet.eventually(shown, "the missing stream is shown")
+    _, words = await service.get("/readyz?verbose")
+    assert f"run: leadsman provision --nats-url {fleet.server.url} (degraded)" in words
+    assert "[+]cache 0 nodes\n" in words
+
+
+async def test_a_shipped_service_waits_for_a_new_stream_to_settle(fleet: Any) -> None:
+    """Without a flag it is unready on a stream that was just made, and says why."""
+    service = await fleet.start("filter", "--stream-settle", "20s")
+
+    async def waits() -> bool:
+        code, words = await service.get("/readyz?verbose")
+        assert code == 503
+        return "[-]cache no snapshot yet: the stream is new" in words
+
+    await fleet.eventually(waits, "it says what it waits for")
+    assert await service.health() == NOT_SERVING
+
+
 async def test_a_malformed_request_ends_neither_stream_nor_process(fleet: Any) -> None:
     """What has an id is answered without a verdict, what has none is counted, and the next question is served."""
     service = await fleet.start("filter")

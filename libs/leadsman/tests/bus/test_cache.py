@@ -5,8 +5,8 @@ from leadsman.bus.cache import ReportCache
 from leadsman.domain.report import NodeReport, Sequence
 
 
-def report(node: str, epoch: int, seq: int) -> NodeReport:
-    return NodeReport(node, Sequence(epoch, seq), 10.0, ())
+def report(node: str, epoch: int, seq: int, boot_id: str = "") -> NodeReport:
+    return NodeReport(node, Sequence(epoch, seq), 10.0, (), boot_id=boot_id)
 
 
 ARRIVALS = st.lists(
@@ -71,3 +71,44 @@ def test_a_full_cache_still_takes_known_nodes():
     cache.merge(report("a", 1, 1), current_at=0.0)
     assert cache.full_for("b")
     assert not cache.full_for("a")
+
+
+def test_a_rebooted_node_whose_clock_went_back_is_believed_live_at_once():
+    """A machine runs one boot at a time; the merge, which stored rows go through, keeps to the numbers."""
+    cache = ReportCache(max_nodes=10)
+    cache.merge(report("a", 9, 5, "old-boot"), current_at=0.0)
+    rebooted = report("a", 1, 1, "new-boot")
+    assert not cache.merge(rebooted, current_at=1.0)
+    assert cache.step_back(rebooted, link_now=1.0)
+    assert cache.reports["a"] is rebooted
+    assert cache.merge(report("a", 1, 2, "new-boot"), current_at=2.0)
+
+
+def test_a_late_message_of_the_same_boot_is_not_believed():
+    """An earlier collector of this boot, or one whose state file is lost, says nothing about another life."""
+    cache = ReportCache(max_nodes=10)
+    cache.merge(report("a", 9, 5, "boot"), current_at=0.0)
+    for seq in range(1, 9):
+        assert not cache.step_back(report("a", 1, seq, "boot"), link_now=seq)
+    assert not cache.step_back(report("a", 9, 4, "other"), link_now=100.0)
+    assert not cache.step_back(report("b", 1, 1, "other"), link_now=100.0)
+
+
+def test_a_lower_epoch_wins_once_the_known_one_has_been_silent_for_three_intervals():
+    """Two reports in order are needed: one alone may be a late message."""
+    cache = ReportCache(max_nodes=10)
+    cache.merge(report("a", 9, 5), current_at=0.0)
+    assert not cache.step_back(report("a", 2, 7), link_now=31.0)
+    assert not cache.step_back(report("a", 1, 9), link_now=32.0)
+    assert not cache.step_back(report("a", 1, 9), link_now=33.0)
+    assert not cache.step_back(report("a", 1, 8), link_now=34.0)
+    assert cache.step_back(report("a", 1, 9), link_now=35.0)
+    assert cache.ages(link_now=40.0) == {"a": 5.0}
+
+
+def test_a_sign_of_life_of_the_known_epoch_starts_the_wait_again():
+    """As long as the known life reports, nothing of a lower epoch counts."""
+    cache = ReportCache(max_nodes=10)
+    for now in range(0, 200, 10):
+        assert cache.merge(report("a", 9, now), current_at=now)
+        assert not cache.step_back(report("a", 1, now), link_now=now + 5)

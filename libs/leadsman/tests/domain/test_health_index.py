@@ -68,6 +68,22 @@ def test_of_two_entries_for_one_storage_the_worse_counts() -> None:
     assert in_force(index, NFS) == {"n1": HUNG}
 
 
+def test_silent_nodes_are_counted_until_they_report_or_are_forgotten() -> None:
+    """Whatever their states are worth: also those that hold an unhealthy state."""
+    index, ages = HealthIndex(StoragePolicy()), {"n1": 0.0, "n2": 0.0, "n3": 40.0}
+    for node, age_s in ages.items():
+        index.apply(report(node, status("nfs", State.UNHEALTHY)), age_s, 0)
+    assert (index.silent, index.nodes) == (1, 3)
+
+    ages |= {"n1": 31.0, "n2": 31.0, "n3": 71.0}
+    index.tick(31.0, ages.get)
+    assert index.silent == 3
+
+    index.apply(report("n1", status("nfs", State.UNHEALTHY), seq=2), 0, 32)
+    index.forget("n2")
+    assert (index.silent, index.nodes) == (1, 2)
+
+
 def test_a_silent_node_turns_stale_by_the_tick_and_back_by_a_report() -> None:
     """Ages come from the cache; the tick only looks when a limit may be reached."""
     index, ages = HealthIndex(StoragePolicy()), {"n1": 0.0}

@@ -11,8 +11,6 @@ from leadsman.v1 import filter_pb2, scorer_pb2
 from leadsman.wire.errors import WireError
 from leadsman.wire.hop import (
     decode_filter_answer,
-    decode_profile,
-    decode_requirements,
     decode_score_answer,
     encode_filter_answer,
     encode_profile,
@@ -69,8 +67,9 @@ def test_a_question_comes_out_as_it_went_in(needs: list[Requirement], profile: P
     request = filter_pb2.FilterRequest(profile=encode_profile(profile), requirements=encode_requirements(needs))
     read = filter_pb2.FilterRequest.FromString(request.SerializeToString())
 
-    assert tuple(needs) == decode_requirements(read.requirements)
-    assert profile == decode_profile(read.profile)
+    assert needs == [Requirement(one.driver, one.backend, one.volume, one.read_only) for one in read.requirements]
+    asked = read.profile
+    assert profile == Profile(asked.namespace, dict(asked.labels), asked.priority_class, dict(asked.annotations))
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,17 @@ def body_with(**changes: object) -> bytes:
         ({"v": 2}, "version 2"),
         ({"node": None}, "node"),
         ({"seq": "1"}, "seq"),
+        ({"seq": -1}, "seq"),
+        ({"seq": 2**63}, "seq"),
+        ({"epoch": 10**400}, "epoch"),
+        ({"epoch": -(2**63)}, "epoch"),
+        ({"sent": -1.0}, "sent"),
+        ({"sent": 10**400}, "sent"),
+        ({"interval_s": 10**400}, "interval_s"),
+        ({"facts": {"load": 10**400}}, "facts"),
+        ({"storages": [{"driver": "x", "since": 1e300}]}, "since"),
+        ({"storages": [{"driver": "x", "latency_s": -0.1}]}, "latency_s"),
+        ({"trace": {"trace_id": "", "span_id": "", "flags": 256}}, "flags"),
         ({"storages": [{"driver": 5}]}, "driver"),
         ({"storages": [{"driver": "x"}] * (MAX_STORAGES + 1)}, "over the limit"),
     ],
@@ -77,12 +88,43 @@ def test_a_report_with_a_wrong_part_is_refused_by_name(changes: dict[str, object
         decode_report(body_with(**changes))
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_is_none_is_refused_in_every_place(number: str) -> None:
+    """No comparison of ours has to think of them."""
+    places = (
+        {"interval_s": 0},
+        {"sent": 0},
+        {"facts": {"load": 0}},
+        {"storages": [{"driver": "x", "since": 0}]},
+        {"storages": [{"driver": "x", "latency_s": 0}]},
+    )
+    for place in places:
+        body = json.dumps({"v": 1, "node": "n1", "epoch": 1, "seq": 1, **place}).replace(": 0", f": {number}")
+        assert number in body
+        with pytest.raises(WireError):
+            decode_report(body.encode())
+
+
 def test_words_of_a_newer_collector_are_never_read_as_healthy() -> None:
     """Unknown keys are skipped; an unknown state is UNKNOWN, an unknown reason unrecognised, evidence the weaker."""
     storage = {"driver": "x", "state": "WOBBLY", "reason": "SolarFlare", "evidence": "HEARSAY", "colour": "red"}
     (read,) = decode_report(body_with(storages=[storage], mood="good")).storages
 
     assert (read.state, read.reason, read.evidence) == (State.UNKNOWN, Reason.UNRECOGNISED, Evidence.CONTROL_PLANE)
+
+
+def test_empty_words_mean_what_absent_ones_mean() -> None:
+    """A collector may write every field; the fast decoder does not know these words, the tolerant one does."""
+    (read,) = decode_report(body_with(storages=[{"driver": "x", "reason": "", "state": "HEALTHY"}])).storages
+
+    assert read == StorageStatus(StorageKey("x"), State.HEALTHY)
+
+
+def test_nodes_that_report_one_storage_share_its_key() -> None:
+    """Ten storages on 50,000 nodes are ten keys in memory."""
+    first, second = [decode_report(body_with(node=node, storages=[{"driver": "x"}])) for node in ("a", "b")]
+
+    assert first.storages[0].key is second.storages[0].key
 
 
 @pytest.mark.parametrize(("sent", "expected"), [(0.001, 1.0), (3600, 60.0), (-5, 1.0)])

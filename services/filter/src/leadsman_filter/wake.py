@@ -69,4 +69,5 @@ class WakePublisher:
         self._notices.labels("kept" if self._owed else "sent").inc()
         if not self._owed:
             self._pending.clear()
-        log.info("asked for a new try of rejected pods", recovered=named, sent=not self._owed)
+        # Not called a recovery: the set also shrinks when a hold ends on a silent node, or when all is unknown.
+        log.info("asked for a new try of rejected pods", rejects_fewer_nodes=named, sent=not self._owed)

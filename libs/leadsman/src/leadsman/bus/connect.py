@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from prometheus_client import CollectorRegistry
 
-from leadsman.bus.client import ClientHooks, OneConnectionClient, UnreadableMessageError, close_client, open_client
+from leadsman.bus.client import ClientHooks, OneConnectionClient, close_client, kind_of, nobody_answers, open_client
 from leadsman.bus.errors import NoAnswerError, NotConnectedError
 from leadsman.bus.link import LinkTime
 from leadsman.bus.metrics import BusMetrics
@@ -32,7 +32,6 @@ log = get_logger("bus")
 
 _FRAMING_BYTES = 512
 _CALLBACK_LIMIT_S = 5.0
-_NO_RESPONDERS = "503"
 
 Handler = Callable[[Msg], Awaitable[None]]
 
@@ -67,6 +66,11 @@ class Bus:
         """Whether a client is connected and its subscriptions have been sent."""
         return self._client is not None and self._client.is_connected
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The servers, without user names, passwords or tokens."""
+        return self._settings.safe_urls
+
     def on_connect(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Call `callback` after every connect, in order of registration; it should only note that it happened."""
         self._on_connect.append(callback)
@@ -86,7 +90,7 @@ class Bus:
         message. Never raises; a counter tells what happened.
         """
         result = await self._publish(subject, body)
-        self._metrics.published.labels(result).inc()
+        self._metrics.published[result].inc()
         return result == "sent"
 
     async def request(self, subject: str, body: bytes = b"", *, timeout_s: float = 2.0) -> Msg:
@@ -136,7 +140,7 @@ class Bus:
 
     async def run(self) -> None:
         """Connect, stay connected, and start again after every loss; returns only by cancellation."""
-        keeping = asyncio.create_task(self._keep_connected())
+        keeping = asyncio.create_task(self._keep_connected(), name="bus: keep connected")  # ended below
         try:
             await asyncio.wait({keeping})
             keeping.result()
@@ -182,7 +186,7 @@ class Bus:
                 await self._activate(client)
                 was_up = True
                 await self._stay(client, lost)
-        except Exception as error:  # guard of an eternal task; reading a credentials file may raise anything
+        except Exception as error:  # this task must never end; nats-py raises anything for a bad credentials file
             self._failed(error)
         finally:
             self._deactivate(client, was_up=was_up)
@@ -221,7 +225,7 @@ class Bus:
     async def _stay(self, client: Client, lost: asyncio.Event) -> None:
         if self._closing:
             return
-        pinging = asyncio.create_task(self._ping(client, lost))
+        pinging = asyncio.create_task(self._ping(client, lost), name="bus: ping")  # ended below
         try:
             await lost.wait()
         finally:
@@ -250,13 +254,13 @@ class Bus:
             self.link.heard(self.clock.monotonic())
             if done.done():
                 return
-            if not msg.data and (msg.headers or {}).get("Status") == _NO_RESPONDERS:
+            if nobody_answers(msg):
                 done.set_exception(NoAnswerError(f"nobody answers on {subject}"))
                 return
             try:
                 if on_answer(msg):
                     done.set_result(None)
-            except Exception as error:  # handed to the caller of `collect`
+            except Exception as error:  # not swallowed: raised again by `collect`, which waits for `done`
                 done.set_exception(error)
 
         return deliver
@@ -264,13 +268,15 @@ class Bus:
     async def _guarded(self, call: Awaitable[None]) -> None:
         try:
             await call
-        except Exception:
+        except (
+            Exception
+        ):  # a fault in one subscriber must not end nats-py's task that feeds it; counted, with traceback
             self._metrics.errors.labels("handler").inc()
             if self._throttle.allows("handler", self.clock.monotonic()):
                 log.exception("a bus callback failed; please report this")
 
     async def _on_error(self, error: Exception) -> None:
-        kind = _kind(error)
+        kind = kind_of(error)
         self._metrics.errors.labels(kind).inc()
         if kind != "connection" and self._throttle.allows(kind, self.clock.monotonic()):
             log.warning("NATS reports an error", kind=kind, error=str(error))
@@ -286,15 +292,3 @@ async def _end(task: asyncio.Task[None], *, patience_s: float) -> None:
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=patience_s)
-
-
-def _kind(error: Exception) -> str:
-    """The metric label for what nats-py told its error callback."""
-    if isinstance(error, nats.errors.SlowConsumerError):
-        return "slow_consumer"
-    if isinstance(error, UnreadableMessageError):
-        return "unreadable"
-    text = str(error).lower()
-    if "permissions violation" in text:
-        return "permission"
-    return "authorization" if "authorization" in text or "authentication" in text else "connection"

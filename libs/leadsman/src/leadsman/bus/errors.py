@@ -20,7 +20,7 @@ class NoStreamError(BusError):
 
 
 class SubjectError(LeadsmanError):
-    """A node name or subject that cannot be mapped to the other."""
+    """A node name or verb that no subject can hold."""
 
 
 class StreamSetupError(LeadsmanError):

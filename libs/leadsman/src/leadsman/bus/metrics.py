@@ -23,12 +23,15 @@ class BusMetrics:
             ["kind"],
             registry=registry,
         )
-        self.published = Counter(
+        published = Counter(
             "leadsman_bus_published_total",
             "Messages given to NATS, by result: sent, not_connected, buffer_full, refused.",
             ["result"],
             registry=registry,
         )
+        self.published = {
+            result: published.labels(result) for result in ("sent", "not_connected", "buffer_full", "refused")
+        }
         self.round_trip = Gauge(
             "leadsman_bus_round_trip_seconds", "Last PING to PONG time of the connection.", registry=registry
         )
@@ -72,12 +75,17 @@ class ReplicaMetrics:
             ["reason"],
             registry=registry,
         )
+        self.stepped_back = Counter(
+            "leadsman_replica_clock_steps_back_total",
+            "Reports of a lower epoch that were accepted: the clock of their node went back.",
+            registry=registry,
+        )
         self.expired = Counter(
             "leadsman_replica_expired_nodes_total", "Nodes dropped after long silence.", registry=registry
         )
         self.snapshots = Counter(
             "leadsman_replica_snapshots_total",
-            "Snapshot loads by result: loaded, no_stream, failed.",
+            "Snapshot loads by result: loaded, young (the stream is too new to be complete), no_stream, failed.",
             ["result"],
             registry=registry,
         )

@@ -183,6 +183,4 @@ class ReportPublisher:
 
 
 def _without_messages(report: NodeReport) -> NodeReport:
-    return dataclasses.replace(
-        report, storages=tuple(dataclasses.replace(status, message="") for status in report.storages)
-    )
+    return dataclasses.replace(report, storages=tuple(status._replace(message="") for status in report.storages))

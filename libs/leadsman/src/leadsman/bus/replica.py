@@ -1,6 +1,7 @@
 """A replica of all node reports in memory, fed by the bus.
 
-Live messages and snapshots meet in one merge by (epoch, seq), so their order does not matter and nothing goes back.
+Live messages and snapshots meet in one merge by (epoch, seq), so their order does not matter and nothing goes back
+(but for a node whose clock did, see `ReportCache.step_back`).
 After every connect: the live subscription is already on its way (the bus sends it first, on the same connection),
 then the whole stream is read, and twice more what was stored since: a moment later, because a report published just
 before the subscription may be stored just after the snapshot; and two seconds later, because servers of a cluster
@@ -15,23 +16,25 @@ import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
 
 from nats.aio.msg import Msg
 from prometheus_client import CollectorRegistry
 
 from leadsman.bus.cache import ReportCache
+from leadsman.bus.complaints import Complaints
 from leadsman.bus.connect import Bus
 from leadsman.bus.errors import BusError, NoStreamError, NotConnectedError
+from leadsman.bus.intake import Intake, ReplicaListener
 from leadsman.bus.metrics import ReplicaMetrics
-from leadsman.bus.screening import Drop, ScreeningError, check_live, screen
+from leadsman.bus.settling import StreamSettling
 from leadsman.bus.snapshot import Row, StatusStream, StreamFacts
 from leadsman.bus.streams import StreamApi
 from leadsman.bus.subjects import STATUS
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.domain.report import NodeReport
 from leadsman.telemetry.logs import get_logger
+
+__all__ = ["Replica", "ReplicaListener"]
 
 log = get_logger("bus.replica")
 
@@ -46,19 +49,13 @@ MAX_NODES = 100_000
 _RETRY_S = (0.25, 5.0)
 
 
-class ReplicaListener(Protocol):
-    """Who turns reports into answers."""
-
-    def on_report(self, report: NodeReport, age_s: float) -> None:
-        """A report newer than any before of its node has entered the cache; called synchronously, must not block."""
-        ...
-
-
 class Replica:
     """The latest report of every node. Construct it, start `run`, and read; all reads are immediate.
 
     `reports` is a read-only live view of the latest report of every node.
     `on_forget` is told of nodes that leave the cache by long silence or by `forget`. `clock` must be the bus's.
+    A stream younger than `stream_settle_s` does not make the replica synced: whatever made it new, most nodes may not
+    have reported to it yet (see `leadsman.bus.settling`).
     """
 
     def __init__(
@@ -73,23 +70,32 @@ class Replica:
         expire_after_s: float = EXPIRE_AFTER_S,
         watch_every_s: float = WATCH_EVERY_S,
         max_nodes: int = MAX_NODES,
+        stream_settle_s: float = 0.0,
     ) -> None:
         self._bus = bus
         self._clock = clock or bus.clock
-        self._listener = listener
         self._on_forget = on_forget
         self._stream = StatusStream(bus, api or StreamApi())
         self._cache = ReportCache(max_nodes)
         self.reports: Mapping[str, NodeReport] = self._cache.reports
+        self._settling = StreamSettling(stream_settle_s)
         self._expire_after = expire_after_s
         self._watch_every = watch_every_s
         self._wanted = asyncio.Event()
         self._synced = False
         self._trouble = "waiting for NATS"
         self._facts: StreamFacts | None = None
-        self._server_lead = 0.0
-        self._throttle = Throttle()
         self._metrics = ReplicaMetrics(registry)
+        self._complaints = Complaints(self._metrics, self._clock)
+        self._intake = Intake(
+            self._cache,
+            listener,
+            clock=self._clock,
+            link_now=self._link_now,
+            metrics=self._metrics,
+            complaints=self._complaints,
+            expire_after_s=expire_after_s,
+        )
         self._metrics.follow(self.ages, lambda: self._synced, lambda: self.frozen)
 
     @property
@@ -129,7 +135,11 @@ class Replica:
         known = f"{len(self.reports)} nodes"
         if self.frozen:
             return True, f"{known}; NATS silent for {self.frozen_for_s:.0f}s, last known states stand"
-        return True, f"{known}; {self._trouble}" if self._trouble else known
+        return True, known
+
+    def describe_stream(self) -> tuple[bool, str]:
+        """Whether the stored reports could be read when last looked at, and a sentence about it for /readyz."""
+        return not self._trouble, self._trouble or "read"
 
     async def run(self) -> None:
         """Keep the cache current, for ever; no message and no server can end it."""
@@ -146,40 +156,7 @@ class Replica:
         self._wanted.set()
 
     async def _on_message(self, msg: Msg) -> None:
-        try:
-            check_live(msg.headers)
-            self._merge(msg.subject, msg.data, self._link_now(), "live")
-        except ScreeningError as error:
-            self._drop(msg.subject, error)
-
-    def _on_row(self, row: Row, facts: StreamFacts, link_then: float) -> None:
-        age = max(0.0, facts.server_time - row.stored_at)
-        if age >= self._expire_after:
-            self._metrics.dropped.labels(Drop.EXPIRED).inc()
-            return
-        try:
-            self._merge(row.subject, row.body, link_then - age, "snapshot")
-        except ScreeningError as error:
-            self._drop(row.subject, error)
-
-    def _merge(self, subject: str, body: bytes, current_at: float, path: str) -> None:
-        # The server's clock counts too: if only ours is slow, every collector would seem to live in the future.
-        report = screen(subject, body, self._clock.epoch() + max(0.0, self._server_lead))
-        if self._cache.full_for(report.node):
-            raise ScreeningError(Drop.TOO_MANY_NODES, "the cache is full; is someone inventing nodes?")
-        if not self._cache.merge(report, current_at):
-            self._metrics.dropped.labels(Drop.OLD).inc()
-            return
-        self._metrics.merged[path].inc()
-        try:
-            self._listener.on_report(report, self.age(report.node) or 0.0)
-        except Exception:
-            self._failed("the listener failed on a report")
-
-    def _drop(self, subject: str, error: ScreeningError) -> None:
-        self._metrics.dropped.labels(error.reason).inc()
-        if self._throttle.allows(error.reason, self._clock.monotonic()):
-            log.warning("dropped a node report", subject=subject, reason=error.reason.value, error=str(error))
+        self._intake.live(msg)
 
     async def _sync_forever(self) -> None:
         retry = _RETRY_S[0]
@@ -188,7 +165,9 @@ class Replica:
             self._wanted.clear()
             if await self._guarded(self._sync):
                 retry = _RETRY_S[0]
-            elif await self._undisturbed_for(retry * random.uniform(0.8, 1.2)):  # noqa: S311
+                continue
+            self._trouble = self._trouble or "internal error, see the log"
+            if await self._undisturbed_for(retry * random.uniform(0.8, 1.2)):  # noqa: S311
                 retry = min(2 * retry, _RETRY_S[1])
                 self._wanted.set()
 
@@ -198,6 +177,8 @@ class Replica:
         rows, last_seq = await self._load(first_seq=1)
         await asyncio.sleep(SETTLE_S)
         late_rows, last_seq = await self._load(first_seq=last_seq + 1)
+        if not self._synced and await self._awaited_more(rows + late_rows):
+            return
         took = time.perf_counter() - started
         self._metrics.snapshots.labels("loaded").inc()
         self._metrics.snapshot_seconds.observe(took)
@@ -207,6 +188,20 @@ class Replica:
         if await self._undisturbed_for(CATCH_UP_AFTER_S):
             await self._load(first_seq=last_seq + 1)
 
+    async def _awaited_more(self, rows: int) -> bool:
+        """Whether the stream was too young to be complete; waits until it is old enough and asks for a new snapshot."""
+        facts = self._facts
+        assert facts is not None  # noqa: S101 - a snapshot has just been read
+        wait = self._settling.remaining(facts.created, facts.age_s, self._clock.monotonic())
+        if wait <= 0:
+            return False
+        self._trouble = f"the stream is new (created {facts.created}); waiting until all nodes can have reported to it"
+        self._metrics.snapshots.labels("young").inc()
+        log.info("waiting for all nodes to report to a new stream", rows=rows, seconds=round(wait, 1))
+        await self._undisturbed_for(wait)
+        self._wanted.set()
+        return True
+
     async def _load(self, first_seq: int) -> tuple[int, int]:
         facts = await self._examine()
         link_then = self._link_now()
@@ -215,16 +210,16 @@ class Replica:
         def on_row(row: Row) -> None:
             nonlocal rows
             rows += 1
-            self._on_row(row, facts, link_then)
+            self._intake.stored(row, max(0.0, facts.server_time - row.stored_at), link_then)
 
-        last_seq = await self._stream.read(first_seq, facts.last_seq, on_row)
+        last_seq = await self._stream.read(first_seq, facts.last_seq, on_row, self._intake.unreadable)
         return rows, last_seq
 
     async def _examine(self) -> StreamFacts:
         """Ask for the stream's facts; a stream that was re-created or rolled back is loaded (again)."""
         before, facts = self._facts, await self._stream.facts()
         self._facts = facts
-        self._server_lead = facts.server_time - self._clock.epoch()
+        self._intake.server_lead = facts.server_time - self._clock.epoch()
         kind = facts.reset_since(before)
         if kind:
             self._metrics.stream_resets.labels(kind).inc()
@@ -259,25 +254,13 @@ class Replica:
         except NotConnectedError as error:
             self._trouble = str(error)  # the next connect asks for a snapshot
         except BusError as error:
-            self._explain(error)
-        except Exception as error:
-            self._trouble = f"internal error: {error!r}"
-            self._failed("a step of the replica failed")
+            self._trouble = str(error)
+            self._complaints.not_loaded("no_stream" if isinstance(error, NoStreamError) else "failed", str(error))
+        except Exception:  # the steps are all that keeps the cache alive, and one fault must not end the service
+            self._complaints.failed("a step of the replica failed")
         else:
             return True
         return False
-
-    def _explain(self, error: BusError) -> None:
-        result = "no_stream" if isinstance(error, NoStreamError) else "failed"
-        self._trouble = str(error)
-        self._metrics.snapshots.labels(result).inc()
-        if self._throttle.allows(result, self._clock.monotonic()):
-            log.warning("cannot load the node reports, trying on", error=str(error))
-
-    def _failed(self, what: str) -> None:
-        self._metrics.failures.inc()
-        if self._throttle.allows(what, self._clock.monotonic()):
-            log.exception("internal error, please report it", what=what)  # noqa: LOG004 - called while handling one
 
     async def _undisturbed_for(self, seconds: float) -> bool:
         """Wait; False as soon as a new snapshot is asked for."""
@@ -292,8 +275,8 @@ class Replica:
             return
         try:
             self._on_forget(node)
-        except Exception:
-            self._failed("the listener failed on a forgotten node")
+        except Exception:  # the listener's fault; the other nodes must still expire
+            self._complaints.failed("the listener failed on a forgotten node")
 
     def _link_now(self) -> float:
         return self._bus.link.value(self._clock.monotonic())

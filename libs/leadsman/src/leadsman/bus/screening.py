@@ -31,6 +31,7 @@ class Drop(StrEnum):
     OLD = "old"
     EXPIRED = "expired"
     TOO_MANY_NODES = "too_many_nodes"
+    UNFORESEEN = "unforeseen"
 
 
 class ScreeningError(LeadsmanError):

@@ -56,7 +56,12 @@ class BusSettings:
     @property
     def shown_urls(self) -> str:
         """The servers without user names, passwords or tokens, for logs and errors."""
-        return ", ".join(_without_secrets(url) for url in self.urls)
+        return ", ".join(self.safe_urls)
+
+    @property
+    def safe_urls(self) -> tuple[str, ...]:
+        """As `shown_urls`, one by one."""
+        return tuple(_without_secrets(url) for url in self.urls)
 
 
 def _without_secrets(url: str) -> str:

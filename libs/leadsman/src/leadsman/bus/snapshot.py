@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 
 from leadsman.bus.connect import Bus
 from leadsman.bus.errors import BusError, NoAnswerError, NoStreamError
-from leadsman.bus.streams import StreamApi
+from leadsman.bus.streams import StreamApi, provision_hint
 from leadsman.bus.subjects import STATUS
 
 PAGE_ROWS = 5_000
@@ -33,16 +33,22 @@ class Row(NamedTuple):
     stored_at: float
 
 
+OnRow = Callable[[Row], None]
+OnUnreadable = Callable[[str, Exception], None]
+
+
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
     """What identifies a stream's life: when it was created and how far its numbering got.
 
-    `server_time` is the server's clock at the answer, in seconds since 1970.
+    `server_time` is the server's clock at the answer, in seconds since 1970, and `age_s` how long ago by that clock the
+    stream was created.
     """
 
     created: str
     last_seq: int
     server_time: float
+    age_s: float = 0.0
 
     def reset_since(self, before: "StreamFacts | None") -> str | None:
         """How the stream differs from what it was: None, `recreated`, or `rolled_back` (writes were lost)."""
@@ -90,15 +96,18 @@ class StatusStream:
         try:
             info = _info_decoder.decode(answer.data)
             if info.error is None and info.state is not None:
-                return StreamFacts(info.created, info.state.last_seq, _seconds(info.ts))
+                now = _seconds(info.ts)
+                return StreamFacts(info.created, info.state.last_seq, now, now - _seconds(info.created))
         except ValueError as error:  # msgspec's errors are ValueErrors too
             raise BusError(f"the answer on {self._api.info} is no stream information: {error}") from error
         if info.error is not None and info.error.code == 404:
-            raise NoStreamError(f"NATS has no stream behind {self._api.info}; run the provisioner")
+            raise NoStreamError(f"NATS has no stream behind {self._api.info}; {provision_hint(self._bus.urls)}")
         raise BusError(f"NATS refuses {self._api.info}: {info.error}")
 
-    async def read(self, first_seq: int, until_seq: int, on_row: Callable[[Row], None]) -> int:
+    async def read(self, first_seq: int, until_seq: int, on_row: OnRow, on_unreadable: OnUnreadable) -> int:
         """Feed every row from `first_seq` on to `on_row`, at least up to `until_seq`; return the last sequence read.
+
+        A row whose headers make no sense goes to `on_unreadable` with its subject and the error.
 
         Rows that are written meanwhile may or may not be among them; they also arrive live.
 
@@ -107,13 +116,13 @@ class StatusStream:
         """
         last = first_seq - 1
         while last < until_seq:
-            reached = await self._page(last + 1, on_row)
+            reached = await self._page(last + 1, on_row, on_unreadable)
             if reached <= last:
                 break
             last = reached
         return last
 
-    async def _page(self, first_seq: int, on_row: Callable[[Row], None]) -> int:
+    async def _page(self, first_seq: int, on_row: OnRow, on_unreadable: OnUnreadable) -> int:
         """One page; returns the sequence of its last row, or 0 when there is nothing from `first_seq` on."""
         reached = 0
 
@@ -122,8 +131,13 @@ class StatusStream:
             headers = msg.headers or {}
             # The server appends this header to every row; a status header alone could be part of a forged message.
             if "Nats-Sequence" in headers:
-                reached = int(headers["Nats-Sequence"])
-                on_row(Row(headers["Nats-Subject"], msg.data, _seconds(headers["Nats-Time-Stamp"])))
+                try:
+                    row = Row(headers["Nats-Subject"], msg.data, _seconds(headers["Nats-Time-Stamp"]))
+                    reached = int(headers["Nats-Sequence"])
+                except (KeyError, ValueError) as error:
+                    on_unreadable(headers.get("Nats-Subject", ""), error)
+                else:
+                    on_row(row)
                 return False
             status = headers.get("Status")
             if status == _END_OF_PAGE:
@@ -139,8 +153,8 @@ class StatusStream:
             await self._bus.collect(self._api.direct_get, body, on_answer)
         except NoAnswerError as error:
             raise BusError(f"the stored reports cannot be read: {error}") from error
-        except (KeyError, ValueError) as error:
-            raise BusError(f"a row on {self._api.direct_get} lacks what the server adds: {error!r}") from error
+        except ValueError as error:
+            raise BusError(f"the end of a page on {self._api.direct_get} makes no sense: {error!r}") from error
         return reached
 
 

@@ -6,7 +6,7 @@ are denied, and nothing is acknowledged (an acknowledgement can be aimed at anot
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import nats.errors
 from nats.aio.client import Client
@@ -18,10 +18,19 @@ from leadsman.bus.errors import StreamSetupError
 from leadsman.bus.settings import BusSettings
 from leadsman.bus.subjects import DECISION, STATUS
 
+Outcome = Literal["created", "updated", "unchanged"]
+
 STATUS_STREAM = "LEADSMAN_STATUS"
 DECISION_STREAM = "LEADSMAN_DECISIONS"
 
 _MIB = 1024 * 1024
+
+
+def provision_hint(urls: tuple[str, ...]) -> str:
+    """What to type when a stream is missing; `urls` must not hold secrets."""
+    return "run: leadsman provision " + " ".join(f"--nats-url {url}" for url in urls)
+
+
 _SETUP_LIMIT_S = 20.0
 
 
@@ -88,8 +97,12 @@ _CHECKED = (
 )
 
 
-async def ensure_streams(urls: tuple[str, ...], *, replicas: int = 1, creds_file: str | None = None) -> None:
+async def ensure_streams(
+    urls: tuple[str, ...], *, replicas: int = 1, creds_file: str | None = None
+) -> dict[str, Outcome]:
     """Create both streams or bring them up to date, then check what the server made of it. Safe to repeat.
+
+    Returns what was done to each stream by name.
 
     Raises:
         StreamSetupError: NATS is not reachable, has no JetStream, or will not have a stream as we need it.
@@ -99,8 +112,9 @@ async def ensure_streams(urls: tuple[str, ...], *, replicas: int = 1, creds_file
     try:
         await _connect(client, settings)
         async with asyncio.timeout(_SETUP_LIMIT_S):
-            for wanted in STREAMS:
-                await _ensure(client, replace(wanted, num_replicas=replicas))
+            return {
+                str(wanted.name): await _ensure(client, replace(wanted, num_replicas=replicas)) for wanted in STREAMS
+            }
     except (nats.errors.Error, TimeoutError) as error:
         raise StreamSetupError(
             f"NATS at {settings.shown_urls} did not set up the streams: {error}; is JetStream on?"
@@ -121,14 +135,18 @@ async def _connect(client: Client, settings: BusSettings) -> None:
         ) from error
 
 
-async def _ensure(client: Client, wanted: StreamConfig) -> None:
+async def _ensure(client: Client, wanted: StreamConfig) -> Outcome:
     manager = client.jsm(timeout=5)
     name = str(wanted.name)
+    outcome: Outcome = "unchanged"
     try:
         try:
-            found = await manager.update_stream(wanted)
+            before = await manager.stream_info(name)
         except NotFoundError:
-            found = await manager.add_stream(wanted)
+            outcome, found = "created", await manager.add_stream(wanted)
+        else:
+            outcome = "updated" if _differences(wanted, before.config) else "unchanged"
+            found = await manager.update_stream(wanted)
     except APIError as error:
         raise StreamSetupError(
             f"NATS refuses stream {name}: {error.description or error} (code {error.err_code}); "
@@ -137,6 +155,7 @@ async def _ensure(client: Client, wanted: StreamConfig) -> None:
     wrong = _differences(wanted, found.config)
     if wrong:
         raise StreamSetupError(f"stream {name} has other settings than asked for: {wrong}; is the server too old?")
+    return outcome
 
 
 def _differences(wanted: StreamConfig, found: StreamConfig) -> str:

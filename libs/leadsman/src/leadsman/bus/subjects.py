@@ -40,19 +40,6 @@ def status_subject(node: str) -> str:
     return f"{STATUS}.{node.replace('.', '_')}"
 
 
-def node_of_subject(subject: str) -> str:
-    """The node whose reports `subject` carries.
-
-    Raises:
-        SubjectError: not a status subject of one legal node.
-    """
-    prefix, dot, token = subject.rpartition(".")
-    node = token.replace("_", ".")
-    if prefix != STATUS or not dot or len(node) > _MAX_NODE_NAME or not _NODE.fullmatch(node):
-        raise SubjectError(f"{subject[:300]!r} is not a status subject; expected {STATUS}.<node> with '.' written '_'")
-    return node
-
-
 def decision_subject(verb: str) -> str:
     """The subject for decision records of `verb` (`filter`, `prioritize`, `preempt`, ...).
 

@@ -97,6 +97,7 @@ class HealthIndex:
         self._storages: dict[StorageKey, _Storage] = {}
         self._due: list[tuple[float, str]] = []
         self._recovered: set[StorageKey] = set()
+        self._silent: set[str] = set()
         self._blind = False
         self._changes = first_generation
         self._floor = first_generation
@@ -121,6 +122,11 @@ class HealthIndex:
     def nodes(self) -> int:
         """How many nodes have reported."""
         return len(self._nodes)
+
+    @property
+    def silent(self) -> int:
+        """How many nodes are so old in age that some driver's states on them are stale."""
+        return len(self._silent)
 
     def storages(self) -> Collection[StorageKey]:
         """Every key that some node lists."""
@@ -178,6 +184,7 @@ class HealthIndex:
     def forget(self, node: str) -> None:
         """Drop everything about `node`."""
         entry = self._nodes.pop(node, None)
+        self._silent.discard(node)
         if entry is not None:
             for key, old in entry.in_force.items():
                 self._move(node, key, old, None)
@@ -241,6 +248,7 @@ class HealthIndex:
         """See that `node` is looked at when its age reaches the next limit; an earlier look does no harm."""
         entry.age_s = age_s
         passed = bisect_right(self._limits, age_s)
+        (self._silent.add if passed else self._silent.discard)(node)
         if passed == len(self._limits):
             return
         due_s = now_s + self._limits[passed] - age_s

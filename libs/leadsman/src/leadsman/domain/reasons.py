@@ -97,11 +97,6 @@ _DATA_PATH = frozenset(
 )
 
 
-def phrase(reason: Reason) -> str:
-    """The few words that stand for `reason` in texts for people."""
-    return _PHRASES[reason]
-
-
 def reply_text(reason: Reason, driver: str) -> str:
     """The text kube-scheduler shows for a rejected node, made to follow a count: `node(s) had <what> (<driver>)`."""
     return f"node(s) had {_PHRASES[reason]} ({driver})"

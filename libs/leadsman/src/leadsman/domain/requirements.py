@@ -1,6 +1,6 @@
 """What a pod asks for, as far as storage and policy are concerned."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from leadsman.domain.report import StorageKey
@@ -29,15 +29,3 @@ class Profile:
     labels: Mapping[str, str] = field(default_factory=dict)
     priority_class: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
-
-
-def storage_keys(requirements: Iterable[Requirement]) -> tuple[StorageKey, ...]:
-    """Every key that the requirements touch, driver levels included, sorted and without repeats.
-
-    A requirement with a backend also depends on the driver itself: a dead plugin blocks every backend behind it.
-    """
-    keys: set[StorageKey] = set()
-    for requirement in requirements:
-        keys.add(StorageKey(requirement.driver))
-        keys.add(requirement.key)
-    return tuple(sorted(keys))

@@ -34,6 +34,8 @@ def configure_logs(level: str = "info", log_format: LogFormat = "auto") -> None:
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
+        # Below the level a call is an empty function; otherwise it would run half of structlog to find that out.
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
     renderer = structlog.processors.JSONRenderer(_dumps) if as_json else structlog.dev.ConsoleRenderer()

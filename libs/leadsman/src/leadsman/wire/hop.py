@@ -30,11 +30,6 @@ def encode_profile(profile: Profile) -> requirements_pb2.Profile:
     )
 
 
-def decode_profile(message: requirements_pb2.Profile) -> Profile:
-    """The profile in `message`."""
-    return Profile(message.namespace, dict(message.labels), message.priority_class, dict(message.annotations))
-
-
 def encode_requirements(requirements: Iterable[Requirement]) -> list[requirements_pb2.Requirement]:
     """`requirements` as protobuf, in their order."""
     return [
@@ -43,11 +38,6 @@ def encode_requirements(requirements: Iterable[Requirement]) -> list[requirement
         )
         for need in requirements
     ]
-
-
-def decode_requirements(messages: Iterable[requirements_pb2.Requirement]) -> tuple[Requirement, ...]:
-    """The requirements in `messages`, in their order."""
-    return tuple([Requirement(need.driver, need.backend, need.volume, need.read_only) for need in messages])
 
 
 def pack_rejections(rejected: Mapping[str, Rejection]) -> filter_pb2.NodeReasons:

@@ -99,7 +99,6 @@ class PodSpec(msgspec.Struct, rename="camel"):
 
     volumes: list[Volume] | None = None
     priority_class_name: str = ""
-    scheduler_name: str = ""
 
 
 class Pod(msgspec.Struct):

@@ -1,8 +1,12 @@
 """NodeReport as a JSON body on `leadsman.v1.status.<node>`.
 
 Decoded by msgspec (schema-checked, the fastest in use), read tolerantly: unknown keys, states and reasons of a newer
-collector are accepted and never read as healthy.
+collector are accepted and never read as healthy. A first decoder knows our own words only and is the fast one; what it
+refuses is read again by one that takes any word.
 """
+
+from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 
@@ -19,41 +23,69 @@ MAX_STORAGES = 256
 
 _INTERVAL_S = (1.0, 60.0)
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+# JSON integers have no end: one of 400 digits would overflow wherever it meets a float.
 
-class _Storage(msgspec.Struct, omit_defaults=True):
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+
+_KEYS = 65_536
+"""Distinct (driver, backend) pairs that are kept; a cluster has some hundreds, and a liar must not fill our memory."""
+
+
+class _Storage(msgspec.Struct, omit_defaults=True, gc=False):
+    driver: str
+    backend: str = ""
+    state: State = State.UNKNOWN
+    reason: Reason | None = None
+    evidence: Evidence = Evidence.CONTROL_PLANE
+    message: str = ""
+    since: _Seconds = 0.0
+    latency_s: _Seconds | None = None
+
+
+class _AnyStorage(msgspec.Struct):
     driver: str
     backend: str = ""
     state: str = "UNKNOWN"
     reason: str = ""
     evidence: str = "CONTROL_PLANE"
     message: str = ""
-    since: float = 0.0
-    latency_s: float | None = None
+    since: _Seconds = 0.0
+    latency_s: _Seconds | None = None
 
 
 class _Trace(msgspec.Struct):
     trace_id: str
     span_id: str
-    flags: int = 0
+    flags: Annotated[int, msgspec.Meta(ge=0, le=255)] = 0
 
 
-class _Body(msgspec.Struct, omit_defaults=True):
+class _Envelope(msgspec.Struct, omit_defaults=True, kw_only=True):
     v: int
     node: str
-    epoch: int
-    seq: int
+    epoch: _Count
+    seq: _Count
     interval_s: float = 10.0
-    storages: list[_Storage] = []
     uid: str = ""
     boot_id: str = ""
     labels: dict[str, str] = {}
     facts: dict[str, float | str] = {}
-    sent: float = 0.0
+    sent: _Seconds = 0.0
     trace: _Trace | None = None
 
 
+class _Body(_Envelope, kw_only=True):
+    storages: list[_Storage] = []
+
+
+class _AnyBody(_Envelope, kw_only=True):
+    storages: list[_AnyStorage] = []
+
+
 _decoder = msgspec.json.Decoder(_Body)
+_any_decoder = msgspec.json.Decoder(_AnyBody)
 _encoder = msgspec.json.Encoder()
+_new = tuple.__new__
 
 
 def encode_report(report: NodeReport) -> bytes:
@@ -94,7 +126,7 @@ def decode_report(body: bytes) -> NodeReport:
         WireError: not JSON, a wrong type, an unknown major version, or out of bounds.
     """
     try:
-        raw = _decoder.decode(body)
+        raw = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # the last: nested without end
         raise WireError(f"not a node report: {error}") from error
     if raw.v != 1:
@@ -106,7 +138,7 @@ def decode_report(body: bytes) -> NodeReport:
         node=raw.node,
         sequence=Sequence(raw.epoch, raw.seq),
         interval_s=min(max(raw.interval_s, low), high),
-        storages=tuple([_decode_storage(storage) for storage in raw.storages]),
+        storages=tuple([_status(one) for one in raw.storages]),
         node_uid=raw.uid,
         boot_id=raw.boot_id,
         labels=raw.labels,
@@ -116,26 +148,49 @@ def decode_report(body: bytes) -> NodeReport:
     )
 
 
+def _decode(body: bytes) -> _Body:
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError:
+        pass
+    raw = _any_decoder.decode(body)
+    others = {name: getattr(raw, name) for name in _Envelope.__struct_fields__}
+    return _Body(**others, storages=[_in_our_words(storage) for storage in raw.storages])
+
+
+def _in_our_words(raw: _AnyStorage) -> _Storage:
+    return _Storage(
+        driver=raw.driver,
+        backend=raw.backend,
+        state=State.parse(raw.state),
+        reason=Reason.parse(raw.reason) if raw.reason else None,
+        evidence=Evidence.parse(raw.evidence),
+        message=raw.message,
+        since=raw.since,
+        latency_s=raw.latency_s,
+    )
+
+
 def _encode_storage(status: StorageStatus) -> _Storage:
     return _Storage(
         driver=status.key.driver,
         backend=status.key.backend,
-        state=status.state.value,
-        reason=status.reason.value if status.reason else "",
-        evidence=status.evidence.value,
+        state=status.state,
+        reason=status.reason,
+        evidence=status.evidence,
         message=status.message,
         since=round(status.since_epoch_s, 3),
         latency_s=status.latency_s,
     )
 
 
-def _decode_storage(raw: _Storage) -> StorageStatus:
-    return StorageStatus(
-        key=StorageKey(raw.driver, raw.backend),
-        state=State.parse(raw.state),
-        reason=Reason.parse(raw.reason) if raw.reason else None,
-        evidence=Evidence.parse(raw.evidence),
-        message=raw.message,
-        since_epoch_s=raw.since,
-        latency_s=raw.latency_s,
-    )
+@lru_cache(_KEYS)
+def _key(driver: str, backend: str) -> StorageKey:
+    """One object for all nodes that report a storage: quick to compare, and kept once."""
+    return StorageKey(driver, backend)
+
+
+def _status(raw: _Storage) -> StorageStatus:
+    # Not StorageStatus(...): its constructor is a Python function, a third of the whole decoding for long reports.
+    key = _key(raw.driver, raw.backend)
+    return _new(StorageStatus, (key, raw.state, raw.reason, raw.evidence, raw.message, raw.since, raw.latency_s))

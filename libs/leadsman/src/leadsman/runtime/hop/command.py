@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from leadsman.bus.connect import BusSettings
+from leadsman.bus.settling import STREAM_SETTLE_S
 from leadsman.domain.errors import ConfigError
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy
 from leadsman.runtime.app import run_service
@@ -40,6 +41,7 @@ def _settings(component: str, options: dict[str, Any]) -> HopSettings:
         bus=BusSettings.for_service(tuple(options["nats_urls"]), component, options["nats_creds"]),
         policy=policy,
         port_file=options["port_file"],
+        stream_settle_s=options["stream_settle"],
     )
 
 
@@ -79,5 +81,13 @@ def _options(grpc_port: int) -> list[Any]:
             default="15m",
             show_envvar=True,
             help="How long last known states stand while NATS is out of reach; then all are unknown.",
+        ),
+        click.option(
+            "--stream-settle",
+            type=DurationType(),
+            default=f"{STREAM_SETTLE_S:g}s",
+            show_envvar=True,
+            help="Age that a new stream of reports must reach before a starting service is ready: until then nodes are "
+            "missing in it. 0s: do not wait.",
         ),
     ]

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from leadsman.bus.connect import Bus
 from leadsman.bus.replica import Replica
+from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.domain.durations import format_duration
 from leadsman.domain.health_index import HealthIndex
@@ -18,17 +19,37 @@ from leadsman.telemetry.logs import get_logger
 TICK_S = 1.0
 """How often ages are looked at."""
 
+TELL_SILENT_EVERY_S = 10.0
+"""A change of the number of silent nodes is logged at most this often; the last number always is."""
+
 log = get_logger("hop.cache")
 
 
 class HealthCache:
     """Keeps a HealthIndex in step with the bus. `after_change` runs in the same turn, once a change is in force."""
 
-    def __init__(self, bus: Bus, policy: StoragePolicy, *, clock: Clock, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        policy: StoragePolicy,
+        *,
+        clock: Clock,
+        registry: CollectorRegistry,
+        stream_settle_s: float = 0.0,
+    ) -> None:
         self.index = HealthIndex(policy, first_generation(clock))
         self.after_change: Callable[[], None] = _nothing
         self._clock = clock
-        self._replica = Replica(bus, clock=clock, registry=registry, listener=self, on_forget=self.on_forget)
+        self._replica = Replica(
+            bus,
+            clock=clock,
+            registry=registry,
+            listener=self,
+            on_forget=self.on_forget,
+            stream_settle_s=stream_settle_s,
+        )
+        self._silent_told = 0
+        self._throttle = Throttle(TELL_SILENT_EVERY_S)
         self._measure(registry)
 
     @property
@@ -58,6 +79,7 @@ class HealthCache:
         self.index.tick(self._clock.monotonic(), self._replica.age, frozen_for_s)
         if self.index.blind != was_blind:
             log.info("every state counts as unknown" if self.index.blind else "states count again")
+        self._tell_silent()
         self.after_change()
 
     async def keep_in_step(self) -> None:
@@ -71,9 +93,11 @@ class HealthCache:
             self.tick()
 
     def checks(self) -> list[Check]:
-        """Readiness: synced once. A lost bus is shown but leaves the service ready: stale answers beat none."""
+        """Readiness: synced once. All else is shown but leaves the service ready: stale answers beat none."""
         return [
             Check("cache", self._replica.describe),
+            Check("stream", self._replica.describe_stream, required=False),
+            Check("nodes", self._check_nodes, required=False),
             Check("bus", self._check_bus, required=False),
         ]
 
@@ -86,8 +110,27 @@ class HealthCache:
         limit = format_duration(self.index.policy.bus_frozen_max_age_s)
         return False, f"{lost}: last known states stand, up to {limit}"
 
+    def _check_nodes(self) -> tuple[bool, str]:
+        silent, known = self.index.silent, self.index.nodes
+        if not silent:
+            return True, f"all {known} report"
+        return False, f"{silent} of {known} nodes silent: their states are stale, rejecting ones hold a while"
+
+    def _tell_silent(self) -> None:
+        silent = self.index.silent
+        if silent == self._silent_told or not self._throttle.allows("silent", self._clock.monotonic()):
+            return
+        write = log.warning if silent > self._silent_told else log.info  # counted by leadsman_cache_stale_nodes
+        write("silent nodes", silent=silent, before=self._silent_told, nodes=self.index.nodes)
+        self._silent_told = silent
+
     def _measure(self, registry: CollectorRegistry) -> None:
         for name, words, value in (
+            (
+                "cache_stale_nodes",
+                "Nodes that have been silent for so long that their states are stale.",
+                lambda: self.index.silent,
+            ),
             ("cache_storages", "Distinct (driver, backend) pairs in the cache.", lambda: len(self.index.storages())),
             ("cache_changes", "Generation of the cache: grows with every change of a state.", self._changes),
             ("cache_blind", "1 while every state counts as unknown, NATS having been lost for too long.", self._blind),

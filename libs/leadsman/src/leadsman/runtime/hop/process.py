@@ -41,6 +41,7 @@ class HopSettings:
     bus: BusSettings
     policy: StoragePolicy
     port_file: Path | None = None
+    stream_settle_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,9 @@ async def serve_hop(shutdown: Shutdown, definition: HopDefinition, settings: Hop
     method = definition.method
     registry = service_registry(method.component)
     bus = Bus(settings.bus, registry)
-    cache = HealthCache(bus, settings.policy, clock=bus.clock, registry=registry)
+    cache = HealthCache(
+        bus, settings.policy, clock=bus.clock, registry=registry, stream_settle_s=settings.stream_settle_s
+    )
     parts = HopParts(cache, bus, f"{method.component}-{secrets.token_hex(6)}", asyncio.Event(), registry)
     service = HopService(
         method,
