@@ -26,9 +26,11 @@ class ScriptedHop:
         self.selects_pods = selects_pods
         self.error = error
         self.asked: list[tuple[Requirement, ...]] = []
+        self.deadlines: list[float] = []
 
     async def ask(self, profile: Any, requirements: Any, deadline: float) -> Held[Any]:
         self.asked.append(tuple(requirements))
+        self.deadlines.append(deadline)
         if self.error is not None:
             raise self.error
         if self.answer is None:

@@ -1,6 +1,7 @@
 """Records tell what was decided and why, in bounded size, and never hold anything up."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -11,6 +12,7 @@ from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
 from leadsman.testing.clock import FakeClock
 from leadsman.wire.decision import MAX_NODES, decode_decision
 from leadsman.wire.pod import ObjectMeta, Pod
+from leadsman_gateway import records
 from leadsman_gateway.decider import Ruling
 from leadsman_gateway.extender import Decision
 from leadsman_gateway.hop.answers import FilterTable, ScoreTable, none_pass
@@ -28,19 +30,27 @@ def decision(table: FilterTable, outcome="decided") -> Decision:
     """A filter call about NODES."""
     needs = Resolution((Requirement("a.csi", "x", "pv-1"), Requirement("a.csi", "x", "pv-2"), Requirement("b.csi")))
     ruling = Ruling(outcome, table, needs, "filter-1", 8)
-    return Decision("filter", POD, NODES, verdicts=ruling, failed=table.failed(NODES), seconds=0.0123456)
+    return Decision("filter", POD, len(NODES), verdicts=ruling, failed=table.failed(NODES), seconds=0.0123456)
 
 
 class Publisher:
-    """Keeps bodies, or refuses them."""
+    """Keeps bodies, and in which turn of the event loop each came."""
 
-    def __init__(self, *, takes: bool = True) -> None:
-        self.takes = takes
+    def __init__(self) -> None:
         self.bodies: list[tuple[str, bytes]] = []
+        self.came_in: list[int] = []
+        self.turn = 0
 
     async def publish(self, subject: str, body: bytes) -> bool:
         self.bodies.append((subject, body))
-        return self.takes
+        self.came_in.append(self.turn)
+        return True
+
+    async def count_turns(self, done: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not done():
+                self.turn += 1
+                await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -76,7 +86,7 @@ def test_reasons_are_counted_over_all_nodes():
 def test_record_of_scores_lists_the_candidates():
     """With the score each was given."""
     table = ScoreTable(ScoreAnswer({"node-0": 9}, 5))
-    made = Decision("prioritize", POD, NODES, scores=Ruling("decided", table))
+    made = Decision("prioritize", POD, len(NODES), scores=Ruling("decided", table), scored=NODES[:MAX_NODES])
 
     assert to_record(made, 1.0).scores["node-0"] == 9
     assert len(to_record(made, 1.0).scores) == MAX_NODES
@@ -90,6 +100,49 @@ async def test_full_queue_drops_and_counts(recorder):
 
     dropped = registry.get_sample_value("leadsman_gateway_decision_records_dropped_total", {"cause": "queue_full"})
     assert dropped == 3
+
+
+async def test_records_are_made_a_few_at_a_time_and_sent_together(recorder, monkeypatch):
+    """One write carries many, and no request waits for more than a few; later records begin a new batch."""
+    monkeypatch.setattr(records, "COLLECT_S", 0.01)
+    publisher = Publisher()
+    one, registry = recorder(publisher, capacity=100)
+    running = asyncio.create_task(one.run())
+    for expected in (20, 40):
+        for _ in range(20):
+            one.record(decision(FilterTable(FilterAnswer({}))))
+        await publisher.count_turns(lambda expected=expected: len(publisher.bodies) == expected)
+    running.cancel()
+
+    first, second = set(publisher.came_in[:20]), set(publisher.came_in[20:])
+    assert (len(first), len(second), len(first | second)) == (1, 1, 2)
+    assert min(first) > 20 / records.SLICE
+    assert registry.get_sample_value("leadsman_gateway_decision_records_published_total") == 40
+
+
+async def test_large_records_are_sent_in_several_writes(recorder):
+    """What a bus lets wait is bounded; a batch must stay far below."""
+    publisher = Publisher()
+    one, _ = recorder(publisher, capacity=100)
+    running = asyncio.create_task(one.run())
+    for _ in range(60):
+        one.record(decision(none_pass(HUNG)))
+    await asyncio.gather(one.flush(), publisher.count_turns(lambda: len(publisher.bodies) == 60))
+    running.cancel()
+
+    assert len(set(publisher.came_in)) > 1
+
+
+async def test_crowd_is_not_kept_waiting(recorder, monkeypatch):
+    """Waiting decisions hold memory, so many of them are published at once."""
+    monkeypatch.setattr(records, "COLLECT_S", 60)
+    publisher = Publisher()
+    one, _ = recorder(publisher, capacity=100)
+    running = asyncio.create_task(one.run())
+    for _ in range(64):
+        one.record(decision(none_pass(HUNG)))
+    await publisher.count_turns(lambda: len(publisher.bodies) == 64)
+    running.cancel()
 
 
 async def test_queued_records_are_published_before_the_end(recorder):

@@ -10,6 +10,7 @@ from leadsman.bus.streams import StreamApi, ensure_streams
 from leadsman.bus.subjects import status_subject
 from leadsman.domain.report import NodeReport
 from leadsman.testing.nats import NatsServer
+from leadsman.wire.report import decode_report
 
 pytestmark = pytest.mark.integration
 
@@ -143,7 +144,7 @@ async def test_a_row_that_makes_our_own_code_fail_is_dropped_alone(
     server, raw, stored, body, send, replicate, eventually, monkeypatch
 ):
     """Whatever we did not think of costs one row, and is counted."""
-    honest = screening.decode_report
+    honest = decode_report
 
     def fails_for_one(content: bytes) -> NodeReport:
         if b"odd" in content:

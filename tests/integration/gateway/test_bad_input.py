@@ -136,6 +136,16 @@ async def test_chunked_body_is_read(running: Any) -> None:
     assert (await client.answer()).json["NodeNames"] == ["a"]
 
 
+async def test_client_that_stops_in_the_middle_of_a_body_is_told_and_counted(running: Any, until: Any) -> None:
+    """It has closed its side only: it still hears why it gets no answer."""
+    client = await running.connect()
+    await client.send(b'POST /filter HTTP/1.1\r\nHost: g\r\nContent-Length: 100\r\n\r\n{"Pod":')
+    client.writer.write_eof()
+
+    assert (await client.answer()).status == 400
+    await until(lambda: counted(running, "filter", "client_gone") == 1)
+
+
 async def test_half_a_body_of_a_client_that_left_is_counted(running: Any, until: Any) -> None:
     """Nobody is left to answer; the next client is served."""
     client = await running.connect()
@@ -146,11 +156,12 @@ async def test_half_a_body_of_a_client_that_left_is_counted(running: Any, until:
     assert (await running.post("/filter", b'{"Pod":{}}')).status == 200
 
 
-async def test_body_that_stalls_is_given_up(running: Any, monkeypatch: Any) -> None:
-    """408 after the read deadline, and the connection is closed."""
+@pytest.mark.parametrize("sent", [b'{"Pod":', b""])
+async def test_body_that_stalls_is_given_up(sent: bytes, running: Any, monkeypatch: Any) -> None:
+    """408 after the read deadline, and the connection is closed; also if nothing but the head came."""
     monkeypatch.setattr(body_module, "READ_S", 0.1)
     client = await running.connect()
-    await client.send(b'POST /filter HTTP/1.1\r\nHost: g\r\nContent-Length: 100\r\n\r\n{"Pod":')
+    await client.send(b"POST /filter HTTP/1.1\r\nHost: g\r\nContent-Length: 100\r\n\r\n" + sent)
     async with asyncio.timeout(5):
         reply = await client.answer()
 
@@ -171,5 +182,6 @@ async def test_bytes_that_are_no_http_leave_the_server_up(running: Any) -> None:
     client = await running.connect()
     await client.send(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")
     assert (await client.reader.read(64)).startswith(b"HTTP/1.1 400")
+    assert counted(running, "none", "not_http") == 1
 
     assert json.loads((await running.post("/filter", b'{"Pod":{}}')).body)["NodeNames"] == []

@@ -139,7 +139,28 @@ async def test_pods_rejected_for_want_of_a_verdict_are_woken_when_a_filter_is_ba
 
     await one.start()
 
-    await until(lambda: any(value.startswith("back.linked-") for value in writer.values))
+    await until(lambda: any(value.startswith("back.answers-") for value in writer.values))
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_pods_are_woken_when_a_filter_answers_that_was_silent_on_a_link_that_stood(
+    calls: int, gateway: Any, replica: Any, body: Any, nats: Any, until: Any, monkeypatch: Any
+) -> None:
+    """A short silence does not cost the link, so no new Hello tells of its end; also without a further call."""
+    monkeypatch.setattr("leadsman_gateway.hop.link.PROBE_S", 30.0 if calls else 0.1)
+    one, writer = await replica(instance="paused"), Writer()
+    running = await gateway(one, nats_url=nats.url, writer=writer, on_failure="reject", deadline_s=0.15)
+    await connected(running, until)
+    await running.linked()
+    one.going.clear()
+    assert (await running.post("/filter", body(*NODES))).json["NodeNames"] == []
+
+    one.going.set()
+    for _ in range(calls):
+        await running.post("/filter", body(*NODES))
+
+    await until(lambda: any(value.startswith("paused.") for value in writer.values))
+    assert one.streams == 2  # one each for filter and scorer
 
 
 async def test_unreadable_notice_is_counted(gateway: Any, nats: Any, listener: Any, until: Any) -> None:

@@ -5,6 +5,9 @@ import time
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
+
+from leadsman.runtime.options import Address
 
 pytestmark = pytest.mark.integration
 
@@ -76,6 +79,31 @@ async def test_rejection_for_want_of_a_verdict_is_the_same_every_time(gateway: A
 
     assert len(replies) == 1
     assert b"node(s) had no storage verdict (a.csi)" in replies.pop()
+
+
+async def test_body_that_comes_slowly_is_decided_all_the_same(
+    gateway: Any, replica: Any, body: Any, broken: Any
+) -> None:
+    """The deadline is for what is behind the gateway; a client that takes longer to send still gets a verdict."""
+    running = await gateway(await replica(rejected={"node-1": broken}), deadline_s=0.1, on_failure="reject")
+    await running.linked()
+    client, sent = await running.connect(), body(*NODES)
+    await client.send(f"POST /filter HTTP/1.1\r\nHost: g\r\nContent-Length: {len(sent)}\r\n\r\n".encode() + sent[:20])
+    await asyncio.sleep(0.3)  # a slow client, not a condition
+    await client.send(sent[20:])
+
+    assert (await client.answer()).json["NodeNames"] == ["node-2"]
+    assert outcomes(running, "filter") == {"decided": 1}
+
+
+@pytest.mark.parametrize("hop", ["filter", "scorer"])
+async def test_frozen_replica_is_shown_before_the_first_call(hop: Any, gateway: Any, replica: Any) -> None:
+    """An idle gateway must not say that all is well while what it would use has lost its view of the nodes."""
+    running = await gateway(await replica(frozen=True))
+    await running.linked(hop)
+
+    assert running.value("leadsman_gateway_hop_frozen", hop=hop) == 1
+    assert f"[-]{hop} ".encode() in (await running.get("/readyz?verbose")).body
 
 
 async def test_second_replica_answers_inside_the_deadline(gateway: Any, replica: Any, body: Any, broken: Any) -> None:
@@ -172,12 +200,37 @@ async def test_nonsense_of_one_replica_is_not_believed(gateway: Any, replica: An
     assert running.value("leadsman_gateway_hop_failures_total", hop="filter", cause="bad_answer") == 1
 
 
-async def test_gateway_is_ready_once_a_filter_has_answered(gateway: Any, replica: Any, monkeypatch: Any) -> None:
-    """A fresh replica does not take traffic before; the wait is bounded, since no answer at all would be worse."""
-    one = await replica(says_hello=False)
-    running = await gateway(one)
-    assert (await running.get("/readyz")).status == 503
+async def test_repeated_nonsense_is_counted_and_logged_once(gateway: Any, replica: Any, body: Any) -> None:
+    """Every call meets it again; the log must not grow with the calls."""
+    running = await gateway(await replica(nonsense=True))
+    await running.linked()
+    with capture_logs() as lines:
+        for _ in range(5):
+            await running.post("/filter", body(*NODES))
 
-    monkeypatch.setattr("leadsman_gateway.service.WARM_UP_S", 0.0)
+    said = [line["event"] for line in lines]
+    assert running.value("leadsman_gateway_hop_failures_total", hop="filter", cause="bad_answer") == 5
+    assert (said.count("replica answered nonsense"), said.count("replica left")) == (1, 1)
+
+
+@pytest.mark.parametrize("late", ["filter", "scorer"])
+async def test_gateway_is_ready_once_filter_and_scorer_have_answered(
+    late: str, gateway: Any, replica: Any, monkeypatch: Any
+) -> None:
+    """A fresh replica does not take traffic before; the wait is bounded, since no answer at all would be worse."""
+    silent = await replica(says_hello=False)
+    running = await gateway(await replica(), **{f"{late}s": (Address("127.0.0.1", silent.port),)})
+    await running.linked("scorer" if late == "filter" else "filter")
+    answer = await running.get("/readyz")
+    assert (answer.status, f"waiting for {late}, ".encode() in answer.body) == (503, True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("leadsman_gateway.service.WARM_UP_S", 0.0)
+        answer = await running.get("/readyz?verbose")
+        assert (answer.status, f"over without a {late}".encode() in answer.body) == (200, True)
+
+    await silent.stop()
+    silent.says_hello = True
+    await silent.start()
+    await running.linked(late)
     assert (await running.get("/readyz")).status == 200
-    assert b"failed-open" not in (await running.get("/readyz?verbose")).body

@@ -55,6 +55,22 @@ def test_process_answers_and_drains(tmp_path: Any) -> None:
     assert not [line for line in lines if line["level"] == "error"]
 
 
+def test_file_that_is_no_kubeconfig_is_one_sentence(tmp_path: Any) -> None:
+    """Exit code 1 and what is wrong with the file, in the operator's words."""
+    (tmp_path / "hostname").write_text("node-1\n")
+    done = subprocess.run(
+        command("--listen", "127.0.0.1:0", "--kubeconfig", str(tmp_path / "hostname")),
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "it is not a kubeconfig" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_taken_port_is_one_sentence(tmp_path: Any) -> None:
     """Exit code 1 and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

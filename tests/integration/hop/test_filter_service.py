@@ -175,7 +175,7 @@ async def test_silent_nodes_are_visible_everywhere(fleet: Any) -> None:
     await fleet.publish(BROKEN, report("node-2", status("nfs", State.HEALTHY)))
 
     async def both_silent() -> bool:
-        return await service.metric("leadsman_cache_stale_nodes") == 2
+        return bool(await service.metric("leadsman_cache_stale_nodes") == 2)
 
     await fleet.eventually(both_silent, "both nodes are stale")
     code, words = await service.get("/readyz?verbose")

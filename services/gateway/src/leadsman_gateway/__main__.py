@@ -19,9 +19,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--listen",
     type=AddressType(),
-    default="0.0.0.0:8099",
+    default=":8099",
     show_envvar=True,
-    help="Where kube-scheduler calls; /livez, /readyz?verbose, /metrics and /version are served there, too.",
+    help="Where kube-scheduler calls (:PORT: every address, IPv4 and IPv6); "
+    "/livez, /readyz?verbose, /metrics and /version are served there, too.",
 )
 @click.option(
     "--url-prefix", default="", show_envvar=True, help="Path before the verbs, as in kube-scheduler's urlPrefix."
@@ -29,7 +30,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--filter",
     "filters",
-    type=AddressType(),
+    type=AddressType(peer=True),
     multiple=True,
     default=("127.0.0.1:9201",),
     show_envvar=True,
@@ -38,7 +39,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--scorer",
     "scorers",
-    type=AddressType(),
+    type=AddressType(peer=True),
     multiple=True,
     default=("127.0.0.1:9301",),
     show_envvar=True,
@@ -46,10 +47,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--deadline",
-    type=DurationType(),
+    type=DurationType(positive=True),
     default="800ms",
     show_envvar=True,
-    help="Time to answer a call; keep it below kube-scheduler's httpTimeout.",
+    help="Time for what is behind the gateway, from a call's arrival; 250ms of it are left even after a slow upload. "
+    "Keep kube-scheduler's httpTimeout above it by 250ms and more.",
 )
 @click.option(
     "--on-failure",

@@ -103,7 +103,7 @@ class GatewayApp:
         self._requests[verb, outcome].inc()
         if verb != "prioritize" and outcome in {"decided", "failed-open", "failed-closed"}:
             self._metrics.degraded.set(outcome != "decided")
-        if verb == "filter" and decision.failed and len(decision.failed) == len(decision.names):
+        if verb == "filter" and decision.failed and len(decision.failed) == decision.candidates:
             self._metrics.whole_sample.inc()
         self._recorder.record(decision)
 

@@ -5,6 +5,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from leadsman.runtime.http import Receive, Scope
+from leadsman.runtime.http_protocol import BODY_COMPLETE
 
 READ_S = 10.0
 """Time a body may take; kube-scheduler itself gives up after its httpTimeout (5 s by default)."""
@@ -40,6 +41,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
             raise RefusedError(
                 415, "content_encoding", "compressed bodies are not accepted; kube-scheduler does not send them"
             )
+    if BODY_COMPLETE in scope:  # the usual case: nothing to wait for, and a timer costs more than the reading
+        return await _read(receive, limit)
     try:
         async with asyncio.timeout(READ_S):
             return await _read(receive, limit)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
+from leadsman.wire.decision import MAX_NODES
 from leadsman.wire.extender import Candidates, decode_filter, decode_preempt, decode_prioritize
 from leadsman.wire.extender_reply import NO_SCORES, encode_filter_result, encode_preempt_result, join_scores
 from leadsman.wire.pod import Pod
@@ -13,20 +14,29 @@ from leadsman_gateway.metrics import GatewayMetrics
 
 log = get_logger("gateway")
 
+LEAST_WAIT_S = 0.25
+"""What is behind the gateway gets at least this time once a body is read and decoded, however long that took.
+
+Its answer usually takes a millisecond. Without this, a slow upload of whole nodes would use up the deadline, and a
+healthy filter would not even be asked.
+"""
+
 
 @dataclass(slots=True)
 class Decision:
     """One answered call, kept as cheaply as possible until there is time to record it.
 
-    `failed` is node to reply text, `names` the candidates in their order; `seconds` is from arrival to answer.
+    `candidates` is their number, `failed` node to reply text, `scored` the first of the candidates that were given
+    scores; `seconds` is from arrival to answer.
     """
 
     verb: str
     pod: Pod
-    names: list[str]
+    candidates: int
     verdicts: Ruling[FilterTable] | None = None
     scores: Ruling[ScoreTable] | None = None
     failed: dict[str, str] = field(default_factory=dict)
+    scored: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -39,7 +49,7 @@ class Decision:
 
 
 class Extender:
-    """Answers calls; `deadline_s` is the gateway's own, measured from a call's arrival."""
+    """Answers calls; `deadline_s` bounds waiting for what is behind, counted from a call's arrival; see `_until`."""
 
     def __init__(self, decider: Decider, *, deadline_s: float, clock: Clock, metrics: GatewayMetrics) -> None:
         self._decider = decider
@@ -56,11 +66,11 @@ class Extender:
         """
         call = decode_filter(body)
         self._note_form(call.candidates)
-        ruling = await self._decider.verdicts(call.pod, arrived + self._deadline_s)
+        ruling = await self._decider.verdicts(call.pod, self._until(arrived))
         names = call.candidates.all_names()
         failed = _table(ruling).failed(names)
         reply = encode_filter_result(call.candidates, failed)
-        return reply, Decision("filter", call.pod, names, verdicts=ruling, failed=failed)
+        return reply, Decision("filter", call.pod, len(names), verdicts=ruling, failed=failed)
 
     async def prioritize(self, body: bytes, arrived: float) -> tuple[bytes, Decision]:
         """How well each candidate suits the pod.
@@ -69,10 +79,10 @@ class Extender:
             BodyError: the body is not a prioritize call.
         """
         call = decode_prioritize(body)
-        ruling = await self._decider.scores(call.pod, arrived + self._deadline_s)
+        ruling = await self._decider.scores(call.pod, self._until(arrived))
         names = call.candidates.all_names()
         reply = NO_SCORES if ruling.answer is None else join_scores(ruling.answer.entries(names))
-        return reply, Decision("prioritize", call.pod, names, scores=ruling)
+        return reply, Decision("prioritize", call.pod, len(names), scores=ruling, scored=names[:MAX_NODES])
 
     async def preempt(self, body: bytes, arrived: float) -> tuple[bytes, Decision]:
         """The proposed victims, without those on nodes that filter would reject: their end would be for nothing.
@@ -81,11 +91,16 @@ class Extender:
             BodyError: the body is not a preempt call.
         """
         call = decode_preempt(body)
-        ruling = await self._decider.verdicts(call.pod, arrived + self._deadline_s)
+        ruling = await self._decider.verdicts(call.pod, self._until(arrived))
         names = list(call.victims)
         failed = _table(ruling).failed(names)
         kept = {node: victims for node, victims in call.victims.items() if node not in failed}
-        return encode_preempt_result(kept), Decision("preempt", call.pod, names, verdicts=ruling, failed=failed)
+        return encode_preempt_result(kept), Decision("preempt", call.pod, len(names), verdicts=ruling, failed=failed)
+
+    def _until(self, arrived: float) -> float:
+        """When to stop waiting, by the monotonic clock: the deadline, but never before the least wait from now."""
+        least = min(LEAST_WAIT_S, self._deadline_s)
+        return max(arrived + self._deadline_s, self._clock.monotonic() + least)
 
     def _note_form(self, candidates: Candidates) -> None:
         if not candidates.items or candidates.names is not None:

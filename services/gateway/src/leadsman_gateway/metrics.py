@@ -42,3 +42,7 @@ class GatewayMetrics:
             "1 while the last storage verdict could not be had and the configured failure mode answered.",
             registry=registry,
         )
+
+    def count_bad_http(self, reason: str) -> None:
+        """A connection was ended because it brought no request with a head: there is no verb to count for."""
+        self.bad_requests.labels("none", reason).inc()

@@ -42,10 +42,10 @@ from leadsman_gateway.wake import Reconnection, Waker, WakeWriter
 log = get_logger("gateway")
 
 WARM_UP_S = 10.0
-"""How long a starting gateway waits for a filter before it counts as ready without one.
+"""How long a starting gateway waits for a filter and a scorer before it counts as ready without them.
 
-A fresh replica should not answer with its failure mode while others know better; but a gateway without a filter still
-answers every pod that needs no storage, and the others as configured, which beats no answer at all.
+A fresh replica should not answer with its failure mode, or without scores, while others know better; but a gateway
+without a filter still answers every pod that needs no storage, and the others as configured, which beats no answer.
 """
 
 _SYNC_POLL_S = 0.1
@@ -113,7 +113,9 @@ class Gateway:
             registry=registry,
         )
         self._decider = self._make_decider()
-        self._server = HttpServer(self._app(), settings.listen.host, settings.listen.port)
+        self._server = HttpServer(
+            self._app(), settings.listen.host, settings.listen.port, on_bad=self._metrics.count_bad_http
+        )
 
     async def run(self, shutdown: Shutdown) -> None:
         """Serve until shutdown, then answer what is under way, publish what is queued, and stop.
@@ -182,14 +184,18 @@ class Gateway:
         ]
 
     def _warm_up(self) -> tuple[bool, str]:
-        if self._filters.ever_linked.is_set():
-            return True, "a filter has answered"
+        linked = {"filter": self._filters.ever_linked, "scorer": self._scorers.ever_linked}
+        missing = " and ".join(name for name, event in linked.items() if not event.is_set())
+        if not missing:
+            return True, "a filter and a scorer have answered"
         waited = self._clock.monotonic() - self._started
         if waited < WARM_UP_S:
-            return False, f"waiting for a filter, {WARM_UP_S - waited:.0f} s more at most"
+            return False, f"waiting for {missing}, {WARM_UP_S - waited:.0f} s more at most"
+        if self._filters.ever_linked.is_set():
+            return True, "over without a scorer: pods with storage get no scores from us"
         return (
             True,
-            f"over without a filter: pods with storage are answered by --on-failure {self._settings.on_failure}",
+            f"over without a {missing}: pods with storage are answered by --on-failure {self._settings.on_failure}",
         )
 
     def _bus_state(self) -> tuple[bool, str]:
@@ -199,7 +205,7 @@ class Gateway:
 
     async def _subscribe(self) -> None:
         reconnection = Reconnection(self._waker, lambda: self._decider.closed_answers, self._clock)
-        self._filters.on_linked(reconnection.filter_linked)
+        self._filters.on_heard(reconnection.filter_heard)
         self._catalogue.on_change(self._announcer.changed)
         self._bus.on_connect(reconnection.bus_connected)
         self._bus.on_connect(self._announcer.repeat)

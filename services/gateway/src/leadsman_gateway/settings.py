@@ -41,7 +41,7 @@ class GatewaySettings:
 
 
 class SizeType(click.ParamType[int]):
-    """A number of bytes such as `64MiB`, given to the program as bytes."""
+    """A number of bytes such as `64MiB`, more than 0, given to the program as bytes."""
 
     name = "size"
 
@@ -52,7 +52,10 @@ class SizeType(click.ParamType[int]):
         match = _SIZE.fullmatch(str(value).strip())
         if match is None:
             self.fail(f"{value!r} is not a size; write it like 512KiB, 64MiB or 1GiB", param, ctx)
-        return int(match[1]) * _UNITS[match[2] or "B"]
+        size = int(match[1]) * _UNITS[match[2] or "B"]
+        if not size:
+            self.fail(f"{value!r} would refuse everything; give more than 0", param, ctx)
+        return size
 
 
 def parse_attributes(pairs: Iterable[str]) -> dict[str, str]:

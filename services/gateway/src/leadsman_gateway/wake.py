@@ -1,7 +1,9 @@
 """Waking rejected pods: kube-scheduler tries them again only after an API event, and one write is such an event.
 
-At most one write per second, whatever the number of notices, and the last notice is always written. The value written
-comes from the notice, so several gateways write the same value and the API server sees one change.
+At most one write per second, whatever the number of notices, and the last notice is always written. All replicas of
+the filter announce the same recovery within milliseconds, so the first notice waits a moment for the others: one wave
+is one write. The value written comes from the notice, so several gateways write the same value and the API server sees
+one change.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 
+from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
 from leadsman.wire.errors import WireError
@@ -19,6 +22,9 @@ log = get_logger("gateway.wake")
 
 INTERVAL_S = 1.0
 """Least time between two writes."""
+
+SETTLE_S = 0.05
+"""How long the first notice of a wave waits for those of the other replicas."""
 
 _BACKOFF_S = (0.5, 30.0)
 
@@ -34,17 +40,21 @@ class WakeWriter(Protocol):
 class Coalescer:
     """When to write what: pure, driven by `now` on a monotonic clock."""
 
-    def __init__(self, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, interval_s: float = INTERVAL_S, settle_s: float = SETTLE_S) -> None:
         self._interval_s = interval_s
+        self._settle_s = settle_s
         self._wanted: str | None = None
         self._written: str | None = None
         self._not_before = 0.0
         self._pause = 0.0
 
-    def want(self, value: str) -> None:
+    def want(self, value: str, now: float) -> None:
         """A newer value replaces one that still waits; one that has just been written is not written again."""
-        if value != self._written:
-            self._wanted = value
+        if value == self._written:
+            return
+        if self._wanted is None:
+            self._not_before = max(self._not_before, now + self._settle_s)
+        self._wanted = value
 
     def due_in(self, now: float) -> float | None:
         """Seconds until there is something to write; None while there is nothing."""
@@ -81,6 +91,7 @@ class Waker:
         self._clock = clock
         self._coalescer = Coalescer()
         self._news = asyncio.Event()
+        self._throttle = Throttle()
         self._error = ""
         self._notices = Counter("leadsman_gateway_wake_notices_total", "Reasons to wake pods.", registry=registry)
         self._bad = Counter("leadsman_gateway_wake_notices_bad_total", "Unreadable wake notices.", registry=registry)
@@ -97,7 +108,8 @@ class Waker:
             notice = decode_wake(body)
         except WireError as error:
             self._bad.inc()
-            log.warning("wake notice ignored", error=str(error))
+            if self._throttle.allows("bad_notice", self._clock.monotonic()):
+                log.warning("wake notice ignored", error=str(error))
             return
         self.wake(f"{notice.instance}.{notice.generation}")
 
@@ -106,7 +118,7 @@ class Waker:
         if self._writer is None:
             return
         self._notices.inc()
-        self._coalescer.want(value)
+        self._coalescer.want(value, self._clock.monotonic())
         self._news.set()
 
     def describe(self) -> tuple[bool, str]:
@@ -152,12 +164,15 @@ class Reconnection:
         self._clock = clock
         self._seen = 0
 
-    def filter_linked(self, instance: str) -> None:
-        """A filter answers again: pods rejected for want of a verdict must be tried anew."""
+    def filter_heard(self, instance: str) -> None:
+        """A filter answers: pods rejected for want of a verdict since the last time must be tried anew.
+
+        To the millisecond, because a second such wave may come within the same second, and its value must be new.
+        """
         closed = self._closed_answers()
         if closed > self._seen:
             self._seen = closed
-            self._waker.wake(f"{instance}.linked-{self._clock.epoch():.0f}")
+            self._waker.wake(f"{instance}.answers-{self._clock.epoch():.3f}")
 
     async def bus_connected(self) -> None:
         """Notices published while the bus was out of our reach are lost."""

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from leadsman.domain.errors import LeadsmanError
+from leadsman.runtime.http_protocol import BadHttp, WholeAnswersProtocol, ignore
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -24,16 +26,22 @@ class ListenError(LeadsmanError):
 
 
 class HttpServer(uvicorn.Server):
-    """Serves one ASGI app; `port` is known once `listen` has returned."""
+    """Serves one ASGI app; `port` is known once `listen` has returned.
 
-    def __init__(self, app: AsgiApp, host: str, port: int, *, drain_s: int = 5) -> None:
+    Host `::` means every address, of IPv4 too where the system can. `on_bad` hears of connections that were ended
+    because they brought no request that the app could be asked about.
+    """
+
+    def __init__(
+        self, app: AsgiApp, host: str, port: int, *, drain_s: int = 5, on_bad: Callable[[BadHttp], None] = ignore
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 host=host,
                 port=port,
                 loop="uvloop",
-                http="httptools",
+                http=cast("type[asyncio.Protocol]", partial(WholeAnswersProtocol, on_bad=on_bad)),
                 ws="none",
                 lifespan="off",
                 interface="asgi3",
@@ -41,6 +49,7 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 date_header=False,
+                proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=drain_s,
             )
@@ -65,11 +74,15 @@ class HttpServer(uvicorn.Server):
             ListenError: the address is taken or not ours.
         """
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        both = self._host == "::" and socket.has_dualstack_ipv6()
         try:
-            self._socket = socket.create_server((self._host, self._port), family=family, backlog=1024)
+            self._socket = socket.create_server(
+                (self._host, self._port), family=family, backlog=1024, dualstack_ipv6=both
+            )
         except OSError as error:
+            where = f"[{self._host}]" if ":" in self._host else self._host
             raise ListenError(
-                f"cannot listen on {self._host}:{self._port}: {error.strerror}; choose another address or port"
+                f"cannot listen on {where}:{self._port}: {error.strerror}; choose another address or port"
             ) from error
         self._port = self._socket.getsockname()[1]
 

@@ -1,9 +1,12 @@
 """Command-line options that every service has, with the same names, defaults and environment variables."""
 
+import re
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -13,6 +16,9 @@ from leadsman.telemetry.logs import LogFormat, configure_logs
 from leadsman.telemetry.version import version
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_NATS_SCHEMES = {"nats", "tls", "ws", "wss"}
+_HOST = re.compile(r"[\w.:%-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +33,15 @@ class Address:
 
 
 class AddressType(click.ParamType[Address]):
-    """`HOST:PORT`, `[IPV6]:PORT`, or `:PORT` for every address."""
+    """`HOST:PORT`, `[IPV6]:PORT`, or `:PORT` for every address of IPv4 and IPv6.
+
+    With `peer` it is another service's address: the host must be named, and the port be a real one.
+    """
 
     name = "host:port"
+
+    def __init__(self, *, peer: bool = False) -> None:
+        self._peer = peer
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:  # noqa: ANN401
         """Parse `value`."""
@@ -38,22 +50,54 @@ class AddressType(click.ParamType[Address]):
         host, colon, port = str(value).rpartition(":")
         if not colon or not port.isdigit() or int(port) > 65535:
             self.fail(f"{value!r} is not HOST:PORT, for example 127.0.0.1:8080", param, ctx)
-        return Address(host.strip("[]") or "0.0.0.0", int(port))
+        host = host.removeprefix("[").removesuffix("]")
+        if self._peer and (not host or not int(port)):
+            self.fail(f"{value!r} cannot be connected to; name HOST:PORT, for example 127.0.0.1:8080", param, ctx)
+        return Address(host or _everywhere(), int(port))
 
 
 class DurationType(click.ParamType[float]):
-    """A duration such as `500ms`, `30s` or `5m`, given to the program in seconds."""
+    """A duration such as `500ms`, `30s` or `5m`, given to the program in seconds; with `positive` not 0."""
 
     name = "duration"
+
+    def __init__(self, *, positive: bool = False) -> None:
+        self._positive = positive
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
         """Parse `value`."""
         if isinstance(value, float):
             return value
         try:
-            return parse_duration(str(value))
+            seconds = parse_duration(str(value))
         except ConfigError as error:
             self.fail(str(error), param, ctx)
+        if self._positive and not seconds:
+            self.fail(f"{value!r} is too short; give more than 0s", param, ctx)
+        return seconds
+
+
+class NatsUrlType(click.ParamType[str]):
+    """The address of a NATS server, checked for its form only; the server need not be up."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """Check `value`; the message does not repeat it, because it may hold a password."""
+        text = str(value).strip()
+        try:
+            parts = urlsplit(text if "//" in text else f"nats://{text}")
+            fine = parts.scheme in _NATS_SCHEMES and bool(_HOST.fullmatch(parts.hostname or "")) and parts.port != 0
+        except ValueError:
+            fine = False
+        if not fine:
+            self.fail("not the address of a NATS server; write it like nats://nats.example:4222", param, ctx)
+        return text
+
+
+def _everywhere() -> str:
+    """The host that means every address, on this system."""
+    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
 
 
 def context_settings(service: str) -> dict[str, Any]:
@@ -74,13 +118,14 @@ def common_options(command: F) -> F:
                 "--nats-url",
                 "nats_urls",
                 multiple=True,
+                type=NatsUrlType(),
                 default=("nats://127.0.0.1:4222",),
                 show_envvar=True,
                 help="NATS server; give it several times for a cluster.",
             ),
             click.option(
                 "--nats-creds",
-                type=click.Path(dir_okay=False),
+                type=click.Path(exists=True, dir_okay=False),
                 show_envvar=True,
                 help="NATS credentials file (.creds); read again at every connect.",
             ),

@@ -15,7 +15,7 @@ import msgspec
 
 from leadsman.wire.errors import WireError
 from leadsman.wire.extender_spelling import respell_victims
-from leadsman.wire.pod import Pod
+from leadsman.wire.pod import Pod, decode_with_nulls
 
 T = TypeVar("T")
 
@@ -238,11 +238,20 @@ def _decode_folded(body: bytes, args: type[T]) -> T:
 def _decode_part(key: str, raw: msgspec.Raw, kind: Any) -> Any:  # noqa: ANN401 - whatever the struct's field holds
     source: bytes | msgspec.Raw = raw
     try:
+        if key == "Pod":
+            return _decode_pod(raw)
         if key in {"NodeNameToVictims", "NodeNameToMetaVictims"}:
             source = respell_victims(raw, meta=key == "NodeNameToMetaVictims")
-        return msgspec.json.decode(source, type=kind | None if key == "Pod" else kind)
+        return msgspec.json.decode(source, type=kind)
     except msgspec.ValidationError as error:
         raise BodyError("wrong_type", f"{key} has a wrong type: {error}") from error
+
+
+def _decode_pod(raw: msgspec.Raw) -> Pod | None:
+    try:
+        return msgspec.json.decode(raw, type=Pod | None)
+    except msgspec.ValidationError:
+        return decode_with_nulls(raw)
 
 
 def _names_of(items: Iterable[msgspec.Raw]) -> list[str]:

@@ -1,6 +1,7 @@
 """The parts of a Pod that decide about storage, as they stand in a request of kube-scheduler.
 
-Everything else in the object is skipped by the decoder. Absent and null mean the same, as in Kubernetes' own codec.
+Everything else in the object is skipped by the decoder. Absent and null mean the same, as in Kubernetes' own codec: the
+types take null where Kubernetes writes it, and `decode_with_nulls` takes it everywhere, slowly.
 """
 
 from typing import Any
@@ -106,3 +107,25 @@ class Pod(msgspec.Struct):
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
+
+
+_TEXT_MAPS = {"labels", "annotations", "volumeAttributes"}
+
+
+def decode_with_nulls(raw: bytes | msgspec.Raw) -> Pod:
+    """The Pod in `raw`, every null read as Go does: as the zero value. For what the types have refused.
+
+    Raises:
+        msgspec.DecodeError: not a Pod all the same.
+    """
+    return msgspec.convert(_without_nulls(msgspec.json.decode(raw)), Pod)
+
+
+def _without_nulls(value: Any, *, texts: bool = False) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, list):
+        return [{} if item is None else _without_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if texts:
+        return {key: "" if member is None else member for key, member in value.items()}
+    return {key: _without_nulls(member, texts=key in _TEXT_MAPS) for key, member in value.items() if member is not None}

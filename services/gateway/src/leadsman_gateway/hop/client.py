@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.domain.errors import LeadsmanError
 from leadsman.domain.requirements import Profile, Requirement
@@ -83,12 +84,13 @@ class HopClient(Generic[A]):
             for address in addresses
         ]
         for link in self._links:
-            link.on_ready(lambda link=link: self._linked(link))  # type: ignore[misc]
+            link.on_heard(self._heard)
         self._current: ReplicaLink | None = None
         self._selected_pods = False
         self._answers: OrderedDict[Key, Held[A]] = OrderedDict()
         self._kept_nodes = 0
-        self._on_linked: list[Callable[[str], None]] = []
+        self._on_heard: list[Callable[[str], None]] = []
+        self._throttle = Throttle()
         self._seconds = metrics.seconds.labels(kind.name)
         self._full = metrics.answers.labels(kind.name, "full")
         self._unchanged = metrics.answers.labels(kind.name, "unchanged")
@@ -103,8 +105,11 @@ class HopClient(Generic[A]):
 
     @property
     def frozen(self) -> bool:
-        """Whether the replica in use says that its view of the nodes is frozen."""
-        return self._current is not None and self._current.frozen
+        """Whether the replica in use says that its view of the nodes is frozen; with none in use, whether any does."""
+        current = self._current
+        if current is not None and current.ready:
+            return current.frozen
+        return any(link.frozen for link in self._links)
 
     @property
     def selects_pods(self) -> bool:
@@ -117,9 +122,9 @@ class HopClient(Generic[A]):
             self._selected_pods = any(hello.pod_selectors for hello in hellos)
         return self._selected_pods
 
-    def on_linked(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with the instance whenever a replica becomes ready."""
-        self._on_linked.append(callback)
+    def on_heard(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with the instance after every answer in time, also while idle, and after every Hello."""
+        self._on_heard.append(callback)
 
     def describe(self) -> tuple[bool, str]:
         """(At least one replica is ready and none is frozen, words for people); for /readyz?verbose."""
@@ -147,11 +152,12 @@ class HopClient(Generic[A]):
             try:
                 held = await self._ask_one(link, profile, needs, left / waiting)
             except (TimeoutError, LinkLostError, WireError) as error:
-                log.info("replica left", hop=self._kind.name, address=link.address, cause=str(error) or "no answer")
+                self._left(link, str(error) or "no answer")
                 tried.append(link)
                 continue
             self._current = link
             self._seconds.observe(self._clock.monotonic() - started)
+            self._heard(held.instance)
             return held
         raise HopUnavailableError(f"no {self._kind.name} answered in time: {self.describe()[1]}")
 
@@ -204,13 +210,19 @@ class HopClient(Generic[A]):
             return self._kind.prepare(reply)
         except WireError as error:
             self._metrics.failures.labels(self._kind.name, "bad_answer").inc()
-            log.warning("replica answered nonsense", hop=self._kind.name, address=link.address, error=str(error))
+            if self._throttle.allows(f"nonsense {link.address}", self._clock.monotonic()):
+                log.warning("replica answered nonsense", hop=self._kind.name, address=link.address, error=str(error))
             raise
 
-    def _linked(self, link: ReplicaLink) -> None:
+    def _left(self, link: ReplicaLink, cause: str) -> None:
+        """Say it at most now and then: while a replica is frozen, every call may leave it."""
+        if self._throttle.allows(f"left {link.address}", self._clock.monotonic()):
+            log.info("replica left", hop=self._kind.name, address=link.address, cause=cause)
+
+    def _heard(self, instance: str) -> None:
         self.ever_linked.set()
-        for callback in self._on_linked:
-            callback(link.instance)
+        for callback in self._on_heard:
+            callback(instance)
 
 
 def _freeze(profile: Profile) -> Any:  # noqa: ANN401 - only compared and hashed

@@ -68,7 +68,7 @@ class ReplicaLink:
         self._question = question
         self._clock = clock
         self._metrics = metrics
-        self._on_ready: list[Callable[[], None]] = []
+        self._on_heard: list[Callable[[str], None]] = []
         self._pending: dict[int, asyncio.Future[Reply]] = {}
         self._outbox: asyncio.Queue[Question] = asyncio.Queue()
         self._limit: asyncio.Timeout | None = None
@@ -87,9 +87,9 @@ class ReplicaLink:
         """What the replica calls itself; empty while not ready."""
         return self.hello.instance if self.hello else ""
 
-    def on_ready(self, callback: Callable[[], None]) -> None:
-        """Call `callback` after every Hello."""
-        self._on_ready.append(callback)
+    def on_heard(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with the instance after every Hello, and whenever an idle link turns out to be well."""
+        self._on_heard.append(callback)
 
     def describe(self) -> str:
         """The link in a few words for people."""
@@ -161,8 +161,7 @@ class ReplicaLink:
         self._pause = _BACKOFF_S[0]
         self._metrics.links_ready.labels(self._hop).inc()
         log.info("replica linked", hop=self._hop, address=self.address, instance=self.instance)
-        for callback in self._on_ready:
-            callback()
+        self._tell()
         return True
 
     async def _listen(self, stream: Stream) -> str:
@@ -192,6 +191,10 @@ class ReplicaLink:
         if waiting is not None and not waiting.done():
             waiting.set_result(reply)
 
+    def _tell(self) -> None:
+        for callback in self._on_heard:
+            callback(self.instance)
+
     async def _send(self, stream: Stream) -> None:
         """Write what `ask` queues, one at a time; ends with the stream, whose reader says why."""
         try:
@@ -207,11 +210,14 @@ class ReplicaLink:
                 continue
             try:
                 async with asyncio.timeout(PROBE_ANSWER_S):
-                    await self.ask(self._question())
+                    reply = await self.ask(self._question())
             except TimeoutError:
                 self.drop("silent")
             except LinkLostError:
                 return
+            else:
+                if reply.WhichOneof("answer") is not None:
+                    self._tell()
 
     def _lost(self, cause: str) -> None:
         """Count a failed or ended session; only the first one after a Hello is worth a log line."""

@@ -36,7 +36,7 @@ class HopMetrics:
         )
         self.frozen = Gauge(
             "leadsman_gateway_hop_frozen",
-            "1 while the replica in use says that its view of the nodes is frozen.",
+            "1 while the replica in use, or any if none is, says that its view of the nodes is frozen.",
             ["hop"],
             registry=registry,
         )

@@ -188,6 +188,7 @@ async def _load(kubeconfig: Path | None) -> ApiClient:
     where = f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster credentials"
     try:
         if kubeconfig:
+            _check_form(kubeconfig)
             async with asyncio.timeout(LOAD_S):
                 await config.load_kube_config(  # type: ignore[no-untyped-call]
                     str(kubeconfig), client_configuration=settings, persist_config=False
@@ -204,6 +205,13 @@ async def _load(kubeconfig: Path | None) -> ApiClient:
         raise ConfigError(f"{where} cannot be used: {said}; {hint}") from error
     client.user_agent = "leadsman-gateway"
     return client
+
+
+def _check_form(kubeconfig: Path) -> None:
+    """Raise ValueError for a file of another kind, on which the client's loader fails in words about itself."""
+    content = yaml.safe_load(kubeconfig.read_bytes())
+    if not isinstance(content, dict) or not isinstance(content.get("clusters"), list):
+        raise ValueError("it is not a kubeconfig (kind: Config, with a list of clusters)")  # noqa: TRY004 - the file, not the caller
 
 
 @contextmanager

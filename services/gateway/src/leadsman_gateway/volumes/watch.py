@@ -13,6 +13,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
 from leadsman_gateway.volumes.api import Api, ApiError, ApiStatusError, ApiUnreachableError, Call, is_expired
@@ -93,6 +94,7 @@ class Reflector:
         self._failures = 0
         self._told = False
         self._cut_short = False
+        self._throttle = Throttle()
         self._down_since: float | None = clock.monotonic()
         self.synced = False
         self.last_error = "not connected yet"
@@ -215,7 +217,8 @@ class Reflector:
             return record_of(self._resource.kind, body)
         except msgspec.DecodeError as error:
             self._metrics.bad_objects.labels(self._resource.kind).inc()
-            log.warning("object skipped", kind=self._resource.kind, object=name_in(body), error=str(error))
+            if self._throttle.allows("bad_object", self._clock.monotonic()):
+                log.warning("object skipped", kind=self._resource.kind, object=name_in(body), error=str(error))
             return None
 
     def _well(self) -> None:
