@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 
+NAME = "leadsman"
+
 
 def typed(arguments: str) -> str:
     """`leadsman ARGUMENTS`, with the program's path from here when it lies below, as `.venv/bin/leadsman` does."""
-    program = Path(sys.argv[0])
-    here = Path.cwd()
-    return f"{program.relative_to(here) if program.is_relative_to(here) else 'leadsman'} {arguments}"
+    program, here = Path(sys.argv[0]), Path.cwd()
+    shown = program.relative_to(here) if program.name == NAME and program.is_relative_to(here) else NAME
+    return f"{shown} {arguments}"
