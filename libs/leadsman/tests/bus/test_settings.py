@@ -1,6 +1,6 @@
 from leadsman.bus.settings import BusSettings
 from leadsman.bus.snapshot import StreamFacts
-from leadsman.bus.throttle import Throttle
+from leadsman.telemetry.throttle import Throttle
 
 
 def test_shown_addresses_hold_no_secrets():

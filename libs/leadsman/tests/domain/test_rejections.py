@@ -14,18 +14,11 @@ from leadsman.domain.report import StorageKey, StorageStatus
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
 from leadsman.domain.verdicts import Rejection
-from leadsman.testing.reports import report, status, storage_key
+from leadsman.testing.reports import index_of, report, status, storage_key
 
 NFS = storage_key("nfs")
 NFS_A = storage_key("nfs/a")
 SMB = storage_key("smb")
-
-
-def index_of(policy: StoragePolicy | None = None, **nodes: list[StorageStatus]) -> HealthIndex:
-    index = HealthIndex(policy or StoragePolicy())
-    for node, statuses in nodes.items():
-        index.apply(report(node, *statuses), 0, 0)
-    return index
 
 
 @pytest.mark.parametrize(

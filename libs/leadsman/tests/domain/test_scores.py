@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.report import StorageKey, StorageStatus
+from leadsman.domain.report import StorageKey
 from leadsman.domain.scores import MAX_SCORE, score_answer
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
 from leadsman.domain.verdicts import ScoreAnswer
-from leadsman.testing.reports import report, status, storage_key
+from leadsman.testing.reports import index_of, report, status, storage_key
 
 KEYS = [storage_key(text) for text in ("nfs", "nfs/a", "smb", "smb/a")]
 NFS_A = storage_key("nfs/a")
@@ -20,13 +20,6 @@ BEST_FIRST = [State.HEALTHY, State.UNKNOWN, State.DEGRADED, State.UNHEALTHY]
 
 def score(answer: ScoreAnswer, node: str) -> int:
     return answer.scores.get(node, answer.default)
-
-
-def index_of(policy: StoragePolicy | None = None, **nodes: list[StorageStatus]) -> HealthIndex:
-    index = HealthIndex(policy or StoragePolicy())
-    for node, statuses in nodes.items():
-        index.apply(report(node, *statuses), 0, 0)
-    return index
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
+from leadsman.telemetry.throttle import Throttle
 from leadsman.wire.errors import WireError
 from leadsman.wire.notices import decode_wake
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.domain.report import StorageKey
 from leadsman.telemetry.logs import get_logger
+from leadsman.telemetry.throttle import Throttle
 from leadsman.wire.errors import WireError
 from leadsman.wire.notices import BackendList, decode_backends
 from leadsman_health_collector.endpoints import Endpoint, choose_endpoints, parse_endpoint

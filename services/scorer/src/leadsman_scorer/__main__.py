@@ -1,12 +1,10 @@
 """`leadsman-scorer`: ranks the nodes that the filter lets through."""
 
-from collections.abc import Awaitable
-
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.scores import score_answer
 from leadsman.runtime.hop.answers import Needs
 from leadsman.runtime.hop.command import hop_command
-from leadsman.runtime.hop.process import HopDefinition, HopParts
+from leadsman.runtime.hop.process import HopDefinition
 from leadsman.runtime.hop.service import HopMethod
 from leadsman.v1.scorer_pb2 import ScoreRequest, ScoreResponse
 from leadsman.wire.hop import encode_score_answer
@@ -20,13 +18,8 @@ def render(index: HealthIndex, needs: Needs) -> bytes:
     return encode_score_answer(0, 0, score_answer(index, needs)).SerializeToString()
 
 
-def extras(parts: HopParts) -> dict[str, Awaitable[None]]:  # noqa: ARG001 - the scorer adds nothing yet
-    """Nothing beyond what both services have."""
-    return {}
-
-
 main = hop_command(
-    HopDefinition(METHOD, render, extras),
+    HopDefinition(METHOD, render),
     9301,
     """Tell gateways how well each node suits a pod, from 0 to 10.
 

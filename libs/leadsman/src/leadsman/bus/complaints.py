@@ -2,9 +2,9 @@
 
 from leadsman.bus.metrics import ReplicaMetrics
 from leadsman.bus.screening import Drop
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
+from leadsman.telemetry.throttle import Throttle
 
 log = get_logger("bus.replica")
 

@@ -22,9 +22,9 @@ from leadsman.bus.errors import NoAnswerError, NotConnectedError
 from leadsman.bus.link import LinkTime
 from leadsman.bus.metrics import BusMetrics
 from leadsman.bus.settings import BusSettings
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock, SystemClock
 from leadsman.telemetry.logs import get_logger
+from leadsman.telemetry.throttle import Throttle
 
 __all__ = ["Bus", "BusSettings"]
 

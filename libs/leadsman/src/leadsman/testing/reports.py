@@ -1,8 +1,10 @@
-"""Node reports in one line each."""
+"""Node reports in one line each, and an index that holds some."""
 
+from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.reasons import Reason, evidence_of
 from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
 from leadsman.domain.states import Evidence, State
+from leadsman.domain.storage_policy import StoragePolicy
 
 _TYPICAL = {
     State.HEALTHY: None,
@@ -28,3 +30,11 @@ def status(storage: str, state: State, reason: Reason | None = None) -> StorageS
 def report(node: str, *statuses: StorageStatus, seq: int = 1, epoch: int = 1) -> NodeReport:
     """A report of `node` that lists `statuses`."""
     return NodeReport(node, Sequence(epoch, seq), 10.0, statuses)
+
+
+def index_of(policy: StoragePolicy | None = None, **nodes: list[StorageStatus]) -> HealthIndex:
+    """An index that has just heard of `nodes`, each by name with what it lists."""
+    index = HealthIndex(policy or StoragePolicy())
+    for node, statuses in nodes.items():
+        index.apply(report(node, *statuses), 0, 0)
+    return index

@@ -73,14 +73,9 @@ InTree = dict[str, Any]
 """An in-tree source that has moved to CSI; only its presence matters here."""
 
 
-class Volume(msgspec.Struct, rename="camel"):
-    """`spec.volumes[]`: exactly one source is set, and the ones without storage behind them are not listed here."""
+class InTreeSources(msgspec.Struct, rename="camel"):
+    """The in-tree sources that pods and PersistentVolumes have under the same names."""
 
-    name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: EphemeralSource | None = None
-    csi: CsiSource | None = None
-    nfs: NfsSource | None = None
     aws_elastic_block_store: InTree | None = None
     gce_persistent_disk: InTree | None = None
     azure_disk: InTree | None = None
@@ -93,6 +88,16 @@ class Volume(msgspec.Struct, rename="camel"):
     iscsi: InTree | None = None
     fc: InTree | None = None
     glusterfs: InTree | None = None
+
+
+class Volume(InTreeSources, rename="camel"):
+    """`spec.volumes[]`: exactly one source is set, and the ones without storage behind them are not listed here."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+    csi: CsiSource | None = None
+    nfs: NfsSource | None = None
 
 
 class PodSpec(msgspec.Struct, rename="camel"):

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.domain.errors import LeadsmanError
 from leadsman.domain.requirements import Profile, Requirement
 from leadsman.telemetry.logs import get_logger
+from leadsman.telemetry.throttle import Throttle
 from leadsman.wire.errors import WireError
 from leadsman.wire.hop import encode_profile, encode_requirements
 from leadsman_gateway.hop.link import LinkLostError, OpenStream, Question, ReplicaLink, Reply

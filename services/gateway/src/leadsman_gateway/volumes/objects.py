@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from leadsman.wire.pod import InTreeSources
 from leadsman_gateway.volumes.in_tree import (
     PLUGIN_OF_FIELD,
     attributes_of,
@@ -76,25 +77,13 @@ class _FlexVolume(msgspec.Struct, rename="camel", gc=False):
 _Source = dict[str, Any]
 
 
-class _VolumeSpec(msgspec.Struct, rename="camel"):
+class _VolumeSpec(InTreeSources, rename="camel"):
     csi: _Csi | None = None
     flex_volume: _FlexVolume | None = None
     local: _Source | None = None
     host_path: _Source | None = None
     mount_options: list[str] | None = None
     nfs: _Source | None = None
-    aws_elastic_block_store: _Source | None = None
-    gce_persistent_disk: _Source | None = None
-    azure_disk: _Source | None = None
-    azure_file: _Source | None = None
-    cinder: _Source | None = None
-    vsphere_volume: _Source | None = None
-    portworx_volume: _Source | None = None
-    rbd: _Source | None = None
-    cephfs: _Source | None = None
-    iscsi: _Source | None = None
-    fc: _Source | None = None
-    glusterfs: _Source | None = None
 
 
 class VolumeObject(msgspec.Struct):

@@ -13,9 +13,9 @@ from http import HTTPStatus
 
 import msgspec
 
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
+from leadsman.telemetry.throttle import Throttle
 from leadsman_gateway.volumes.api import Api, ApiError, ApiStatusError, ApiUnreachableError, Call, is_expired
 from leadsman_gateway.volumes.catalogue import Store
 from leadsman_gateway.volumes.metrics import CatalogueMetrics

@@ -7,7 +7,6 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from leadsman.bus.connect import Bus
 from leadsman.bus.replica import Replica
-from leadsman.bus.throttle import Throttle
 from leadsman.domain.clock import Clock
 from leadsman.domain.durations import format_duration
 from leadsman.domain.health_index import HealthIndex
@@ -15,6 +14,7 @@ from leadsman.domain.report import NodeReport
 from leadsman.domain.storage_policy import StoragePolicy
 from leadsman.runtime.admin import Check
 from leadsman.telemetry.logs import get_logger
+from leadsman.telemetry.throttle import Throttle
 
 TICK_S = 1.0
 """How often ages are looked at."""

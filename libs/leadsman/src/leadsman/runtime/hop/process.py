@@ -59,13 +59,18 @@ Extras = Callable[[HopParts], dict[str, Awaitable[None]]]
 """Adds what one service has beyond the other; returns its eternal tasks by name."""
 
 
+def nothing_more(_: HopParts) -> dict[str, Awaitable[None]]:
+    """For a service that is no more than the shared part."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class HopDefinition:
     """What makes a service the filter or the scorer."""
 
     method: HopMethod
     render: Render
-    extras: Extras
+    extras: Extras = nothing_more
 
 
 async def serve_hop(shutdown: Shutdown, definition: HopDefinition, settings: HopSettings) -> None:
