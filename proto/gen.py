@@ -1,6 +1,6 @@
 """Generate the committed Python code of `proto/`, or check that it is current.
 
-proto/gen.py            write libs/leadsman/src/leadsman/{v1,csi/v1}
+proto/gen.py            write libs/leadsman/src/leadsman/{v1,csi/v1,pluginregistration/v1}
 proto/gen.py --check    write nothing; fail if what is committed differs
 """
 
@@ -16,27 +16,33 @@ from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "libs/leadsman/src"
-PACKAGES = ("leadsman/v1", "leadsman/csi/v1")
+FOREIGN = {
+    "csi": "Generated code of the CSI specification.",
+    "pluginregistration": "Generated code of the kubelet's plugin registration.",
+}
+"""Protocols of others: folder of `proto/`, and what its Python package says of itself."""
+
+PACKAGES = ("leadsman/v1", *(f"leadsman/{protocol}/v1" for protocol in FOREIGN))
 
 
 def generate(out: Path) -> None:
     """Run protoc for every file of `proto/` into `out`."""
-    protos = sorted(
-        [str(path.relative_to(ROOT / "proto")) for path in (ROOT / "proto/leadsman").rglob("*.proto")]
-        # A virtual path puts the specification's own package below ours, so no import is ever rewritten.
-        + ["leadsman/" + str(path.relative_to(ROOT / "proto")) for path in (ROOT / "proto/csi").rglob("*.proto")]
-    )
+    protos = [str(path.relative_to(ROOT / "proto")) for path in (ROOT / "proto/leadsman").rglob("*.proto")]
+    for protocol in FOREIGN:
+        # A virtual path puts a protocol's own package below ours, so no import is ever rewritten.
+        found = (ROOT / "proto" / protocol).rglob("*.proto")
+        protos += [f"leadsman/{path.relative_to(ROOT / 'proto')}" for path in found]
     well_known = resources.files("grpc_tools") / "_proto"
     arguments = [
         "protoc",
         f"-I{ROOT / 'proto'}",
-        f"-Ileadsman/csi={ROOT / 'proto/csi'}",
+        *(f"-Ileadsman/{protocol}={ROOT / 'proto' / protocol}" for protocol in FOREIGN),
         f"-I{well_known}",
         f"--python_out={out}",
         f"--pyi_out={out}",
         f"--grpc_python_out={out}",
         f"--mypy_grpc_out={out}",
-        *protos,
+        *sorted(protos),
     ]
     if protoc.main(arguments) != 0:
         sys.exit("protoc failed: mend the .proto file that it names above")
@@ -46,7 +52,8 @@ def generate(out: Path) -> None:
             if "class " not in stubs.read_text():  # a file without a service
                 stubs.unlink()
                 stubs.with_suffix(".pyi").unlink()
-    (out / "leadsman/csi/__init__.py").write_text('"""Generated code of the CSI specification."""\n')
+    for protocol, words in FOREIGN.items():
+        (out / "leadsman" / protocol / "__init__.py").write_text(f'"""{words}"""\n')
 
 
 def check(fresh: Path) -> list[str]:
@@ -80,7 +87,8 @@ def main() -> None:
         for package in PACKAGES:
             shutil.rmtree(SOURCE / package, ignore_errors=True)
             shutil.copytree(fresh / package, SOURCE / package)
-        shutil.copy(fresh / "leadsman/csi/__init__.py", SOURCE / "leadsman/csi/__init__.py")
+        for protocol in FOREIGN:
+            shutil.copy(fresh / "leadsman" / protocol / "__init__.py", SOURCE / "leadsman" / protocol / "__init__.py")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Node reports in one line each, and an index that holds some."""
 
+from collections.abc import Iterable
+
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.reasons import Reason, evidence_of
-from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
+from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus, VolumeStatus
 from leadsman.domain.states import Evidence, State
 from leadsman.domain.storage_policy import StoragePolicy
 
@@ -27,9 +29,22 @@ def status(storage: str, state: State, reason: Reason | None = None) -> StorageS
     return StorageStatus(storage_key(storage), state, why, evidence_of(why) if why else Evidence.CONTROL_PLANE)
 
 
-def report(node: str, *statuses: StorageStatus, seq: int = 1, epoch: int = 1) -> NodeReport:
-    """A report of `node` that lists `statuses`."""
-    return NodeReport(node, Sequence(epoch, seq), 10.0, statuses)
+def volume(text: str, state: State = State.UNHEALTHY, reason: Reason = Reason.STALE_FILE_HANDLE) -> VolumeStatus:
+    """The volume `text` (`driver/name`) in `state`."""
+    driver, _, name = text.partition("/")
+    return VolumeStatus(driver, name, state, reason)
+
+
+def report(
+    node: str,
+    *statuses: StorageStatus,
+    volumes: Iterable[VolumeStatus] = (),
+    scope: str = "",
+    seq: int = 1,
+    epoch: int = 1,
+) -> NodeReport:
+    """A report of `node` with `statuses` and bad `volumes`: by its agent, or the sidecar of the driver `scope`."""
+    return NodeReport(node, Sequence(epoch, seq), 10.0, statuses, bad_volumes=tuple(volumes), scope=scope)
 
 
 def index_of(policy: StoragePolicy | None = None, **nodes: list[StorageStatus]) -> HealthIndex:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import wrappers_pb2 as google_dot_protobuf_dot_wrappers__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19leadsman/csi/v1/csi.proto\x12\x06\x63si.v1\x1a\x1egoogle/protobuf/wrappers.proto\"\x16\n\x14GetPluginInfoRequest\"\xad\x01\n\x15GetPluginInfoResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0evendor_version\x18\x02 \x01(\t\x12=\n\x08manifest\x18\x03 \x03(\x0b\x32+.csi.v1.GetPluginInfoResponse.ManifestEntry\x1a/\n\rManifestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1e\n\x1cGetPluginCapabilitiesRequest\"O\n\x1dGetPluginCapabilitiesResponse\x12.\n\x0c\x63\x61pabilities\x18\x01 \x03(\x0b\x32\x18.csi.v1.PluginCapability\"\xa1\x02\n\x10PluginCapability\x12\x33\n\x07service\x18\x01 \x01(\x0b\x32 .csi.v1.PluginCapability.ServiceH\x00\x1a\xcf\x01\n\x07Service\x12\x33\n\x04type\x18\x01 \x01(\x0e\x32%.csi.v1.PluginCapability.Service.Type\"\x8e\x01\n\x04Type\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x16\n\x12\x43ONTROLLER_SERVICE\x10\x01\x12$\n VOLUME_ACCESSIBILITY_CONSTRAINTS\x10\x02\x12\x1c\n\x18GROUP_CONTROLLER_SERVICE\x10\x03\x12\x1d\n\x19SNAPSHOT_METADATA_SERVICE\x10\x04\x42\x06\n\x04type\"\x0e\n\x0cProbeRequest\":\n\rProbeResponse\x12)\n\x05ready\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.BoolValue2\xfa\x01\n\x08Identity\x12N\n\rGetPluginInfo\x12\x1c.csi.v1.GetPluginInfoRequest\x1a\x1d.csi.v1.GetPluginInfoResponse\"\x00\x12\x66\n\x15GetPluginCapabilities\x12$.csi.v1.GetPluginCapabilitiesRequest\x1a%.csi.v1.GetPluginCapabilitiesResponse\"\x00\x12\x36\n\x05Probe\x12\x14.csi.v1.ProbeRequest\x1a\x15.csi.v1.ProbeResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19leadsman/csi/v1/csi.proto\x12\x06\x63si.v1\x1a\x1egoogle/protobuf/wrappers.proto\"\x16\n\x14GetPluginInfoRequest\"\xad\x01\n\x15GetPluginInfoResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0evendor_version\x18\x02 \x01(\t\x12=\n\x08manifest\x18\x03 \x03(\x0b\x32+.csi.v1.GetPluginInfoResponse.ManifestEntry\x1a/\n\rManifestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1e\n\x1cGetPluginCapabilitiesRequest\"O\n\x1dGetPluginCapabilitiesResponse\x12.\n\x0c\x63\x61pabilities\x18\x01 \x03(\x0b\x32\x18.csi.v1.PluginCapability\"\xa1\x02\n\x10PluginCapability\x12\x33\n\x07service\x18\x01 \x01(\x0b\x32 .csi.v1.PluginCapability.ServiceH\x00\x1a\xcf\x01\n\x07Service\x12\x33\n\x04type\x18\x01 \x01(\x0e\x32%.csi.v1.PluginCapability.Service.Type\"\x8e\x01\n\x04Type\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x16\n\x12\x43ONTROLLER_SERVICE\x10\x01\x12$\n VOLUME_ACCESSIBILITY_CONSTRAINTS\x10\x02\x12\x1c\n\x18GROUP_CONTROLLER_SERVICE\x10\x03\x12\x1d\n\x19SNAPSHOT_METADATA_SERVICE\x10\x04\x42\x06\n\x04type\"\x0e\n\x0cProbeRequest\":\n\rProbeResponse\x12)\n\x05ready\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.BoolValue\"\x1c\n\x1aNodeGetCapabilitiesRequest\"R\n\x1bNodeGetCapabilitiesResponse\x12\x33\n\x0c\x63\x61pabilities\x18\x01 \x03(\x0b\x32\x1d.csi.v1.NodeServiceCapability\"\xe3\x02\n\x15NodeServiceCapability\x12\x30\n\x03rpc\x18\x01 \x01(\x0b\x32!.csi.v1.NodeServiceCapability.RPCH\x00\x1a\x8f\x02\n\x03RPC\x12\x34\n\x04type\x18\x01 \x01(\x0e\x32&.csi.v1.NodeServiceCapability.RPC.Type\"\xd1\x01\n\x04Type\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x18\n\x14STAGE_UNSTAGE_VOLUME\x10\x01\x12\x14\n\x10GET_VOLUME_STATS\x10\x02\x12\x11\n\rEXPAND_VOLUME\x10\x03\x12\x14\n\x10VOLUME_CONDITION\x10\x04\x12\x1c\n\x18SINGLE_NODE_MULTI_WRITER\x10\x05\x12\x16\n\x12VOLUME_MOUNT_GROUP\x10\x06\x12\x15\n\x11GET_VOLUME_HEALTH\x10\x07\x12\x16\n\x12GET_STORAGE_HEALTH\x10\x08\x42\x06\n\x04type\"\x14\n\x12NodeGetInfoRequest\"s\n\x13NodeGetInfoResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x1c\n\x14max_volumes_per_node\x18\x02 \x01(\x03\x12-\n\x13\x61\x63\x63\x65ssible_topology\x18\x03 \x01(\x0b\x32\x10.csi.v1.Topology\"m\n\x08Topology\x12\x30\n\x08segments\x18\x01 \x03(\x0b\x32\x1e.csi.v1.Topology.SegmentsEntry\x1a/\n\rSegmentsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"`\n\x19NodeGetVolumeStatsRequest\x12\x11\n\tvolume_id\x18\x01 \x01(\t\x12\x13\n\x0bvolume_path\x18\x02 \x01(\t\x12\x1b\n\x13staging_target_path\x18\x03 \x01(\t\"s\n\x1aNodeGetVolumeStatsResponse\x12\"\n\x05usage\x18\x01 \x03(\x0b\x32\x13.csi.v1.VolumeUsage\x12\x31\n\x10volume_condition\x18\x02 \x01(\x0b\x32\x17.csi.v1.VolumeCondition\"\x91\x01\n\x0bVolumeUsage\x12\x11\n\tavailable\x18\x01 \x01(\x03\x12\r\n\x05total\x18\x02 \x01(\x03\x12\x0c\n\x04used\x18\x03 \x01(\x03\x12&\n\x04unit\x18\x04 \x01(\x0e\x32\x18.csi.v1.VolumeUsage.Unit\"*\n\x04Unit\x12\x0b\n\x07UNKNOWN\x10\x00\x12\t\n\x05\x42YTES\x10\x01\x12\n\n\x06INODES\x10\x02\"4\n\x0fVolumeCondition\x12\x10\n\x08\x61\x62normal\x18\x01 \x01(\x08\x12\x0f\n\x07message\x18\x02 \x01(\t\"i\n\x1aNodeGetVolumeHealthRequest\x12\x11\n\tvolume_id\x18\x01 \x01(\t\x12\x1b\n\x13volume_publish_path\x18\x02 \x01(\t\x12\x1b\n\x13staging_target_path\x18\x03 \x01(\t\"J\n\x1bNodeGetVolumeHealthResponse\x12+\n\rvolume_health\x18\x01 \x01(\x0b\x32\x14.csi.v1.VolumeHealth\"\xc7\x01\n\x0cVolumeHealth\x12\x11\n\tvolume_id\x18\x01 \x01(\t\x12?\n\x0fhealth_statuses\x18\x02 \x03(\x0b\x32&.csi.v1.VolumeHealth.VolumeHealthEntry\x1a\x63\n\x11VolumeHealthEntry\x12-\n\x06status\x18\x01 \x01(\x0e\x32\x1d.csi.v1.VolumeHealthErrorType\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"#\n\x1bNodeGetStorageHealthRequestJ\x04\x08\x01\x10\x02\"\x90\x02\n\x1cNodeGetStorageHealthResponse\x12Q\n\x0e\x62\x61\x63kend_health\x18\x01 \x03(\x0b\x32\x39.csi.v1.NodeGetStorageHealthResponse.StorageBackendHealth\x1a\x9c\x01\n\x14StorageBackendHealth\x12.\n\x06status\x18\x01 \x01(\x0e\x32\x1e.csi.v1.StorageHealthErrorType\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x33\n\x11volume_capability\x18\x04 \x01(\x0b\x32\x18.csi.v1.VolumeCapability\"\x8d\x04\n\x10VolumeCapability\x12\x35\n\x05\x62lock\x18\x01 \x01(\x0b\x32$.csi.v1.VolumeCapability.BlockVolumeH\x00\x12\x35\n\x05mount\x18\x02 \x01(\x0b\x32$.csi.v1.VolumeCapability.MountVolumeH\x00\x12\x38\n\x0b\x61\x63\x63\x65ss_mode\x18\x03 \x01(\x0b\x32#.csi.v1.VolumeCapability.AccessMode\x1a\r\n\x0b\x42lockVolume\x1a\r\n\x0bMountVolume\x1a\xa3\x02\n\nAccessMode\x12\x36\n\x04mode\x18\x01 \x01(\x0e\x32(.csi.v1.VolumeCapability.AccessMode.Mode\"\xdc\x01\n\x04Mode\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x16\n\x12SINGLE_NODE_WRITER\x10\x01\x12\x1b\n\x17SINGLE_NODE_READER_ONLY\x10\x02\x12\x1a\n\x16MULTI_NODE_READER_ONLY\x10\x03\x12\x1c\n\x18MULTI_NODE_SINGLE_WRITER\x10\x04\x12\x1b\n\x17MULTI_NODE_MULTI_WRITER\x10\x05\x12\x1d\n\x19SINGLE_NODE_SINGLE_WRITER\x10\x06\x12\x1c\n\x18SINGLE_NODE_MULTI_WRITER\x10\x07\x42\r\n\x0b\x61\x63\x63\x65ss_type*f\n\x15VolumeHealthErrorType\x12\x1e\n\x1aUNKNOWN_VOLUME_HEALTH_TYPE\x10\x00\x12\x0c\n\x08\x44\x45GRADED\x10\x01\x12\x10\n\x0cINACCESSIBLE\x10\x02\x12\r\n\tDATA_LOSS\x10\x03*n\n\x16StorageHealthErrorType\x12%\n!UNKNOWN_STORAGE_HEALTH_ERROR_TYPE\x10\x00\x12\x14\n\x10STORAGE_DEGRADED\x10\x01\x12\x17\n\x13STORAGE_UNREACHABLE\x10\x02\x32\xfa\x01\n\x08Identity\x12N\n\rGetPluginInfo\x12\x1c.csi.v1.GetPluginInfoRequest\x1a\x1d.csi.v1.GetPluginInfoResponse\"\x00\x12\x66\n\x15GetPluginCapabilities\x12$.csi.v1.GetPluginCapabilitiesRequest\x1a%.csi.v1.GetPluginCapabilitiesResponse\"\x00\x12\x36\n\x05Probe\x12\x14.csi.v1.ProbeRequest\x1a\x15.csi.v1.ProbeResponse\"\x00\x32\xd8\x03\n\x04Node\x12]\n\x12NodeGetVolumeStats\x12!.csi.v1.NodeGetVolumeStatsRequest\x1a\".csi.v1.NodeGetVolumeStatsResponse\"\x00\x12`\n\x13NodeGetVolumeHealth\x12\".csi.v1.NodeGetVolumeHealthRequest\x1a#.csi.v1.NodeGetVolumeHealthResponse\"\x00\x12\x63\n\x14NodeGetStorageHealth\x12#.csi.v1.NodeGetStorageHealthRequest\x1a$.csi.v1.NodeGetStorageHealthResponse\"\x00\x12`\n\x13NodeGetCapabilities\x12\".csi.v1.NodeGetCapabilitiesRequest\x1a#.csi.v1.NodeGetCapabilitiesResponse\"\x00\x12H\n\x0bNodeGetInfo\x12\x1a.csi.v1.NodeGetInfoRequest\x1a\x1b.csi.v1.NodeGetInfoResponse\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,6 +34,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GETPLUGININFORESPONSE_MANIFESTENTRY']._loaded_options = None
   _globals['_GETPLUGININFORESPONSE_MANIFESTENTRY']._serialized_options = b'8\001'
+  _globals['_TOPOLOGY_SEGMENTSENTRY']._loaded_options = None
+  _globals['_TOPOLOGY_SEGMENTSENTRY']._serialized_options = b'8\001'
+  _globals['_VOLUMEHEALTHERRORTYPE']._serialized_start=3114
+  _globals['_VOLUMEHEALTHERRORTYPE']._serialized_end=3216
+  _globals['_STORAGEHEALTHERRORTYPE']._serialized_start=3218
+  _globals['_STORAGEHEALTHERRORTYPE']._serialized_end=3328
   _globals['_GETPLUGININFOREQUEST']._serialized_start=69
   _globals['_GETPLUGININFOREQUEST']._serialized_end=91
   _globals['_GETPLUGININFORESPONSE']._serialized_start=94
@@ -54,6 +60,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROBEREQUEST']._serialized_end=688
   _globals['_PROBERESPONSE']._serialized_start=690
   _globals['_PROBERESPONSE']._serialized_end=748
-  _globals['_IDENTITY']._serialized_start=751
-  _globals['_IDENTITY']._serialized_end=1001
+  _globals['_NODEGETCAPABILITIESREQUEST']._serialized_start=750
+  _globals['_NODEGETCAPABILITIESREQUEST']._serialized_end=778
+  _globals['_NODEGETCAPABILITIESRESPONSE']._serialized_start=780
+  _globals['_NODEGETCAPABILITIESRESPONSE']._serialized_end=862
+  _globals['_NODESERVICECAPABILITY']._serialized_start=865
+  _globals['_NODESERVICECAPABILITY']._serialized_end=1220
+  _globals['_NODESERVICECAPABILITY_RPC']._serialized_start=941
+  _globals['_NODESERVICECAPABILITY_RPC']._serialized_end=1212
+  _globals['_NODESERVICECAPABILITY_RPC_TYPE']._serialized_start=1003
+  _globals['_NODESERVICECAPABILITY_RPC_TYPE']._serialized_end=1212
+  _globals['_NODEGETINFOREQUEST']._serialized_start=1222
+  _globals['_NODEGETINFOREQUEST']._serialized_end=1242
+  _globals['_NODEGETINFORESPONSE']._serialized_start=1244
+  _globals['_NODEGETINFORESPONSE']._serialized_end=1359
+  _globals['_TOPOLOGY']._serialized_start=1361
+  _globals['_TOPOLOGY']._serialized_end=1470
+  _globals['_TOPOLOGY_SEGMENTSENTRY']._serialized_start=1423
+  _globals['_TOPOLOGY_SEGMENTSENTRY']._serialized_end=1470
+  _globals['_NODEGETVOLUMESTATSREQUEST']._serialized_start=1472
+  _globals['_NODEGETVOLUMESTATSREQUEST']._serialized_end=1568
+  _globals['_NODEGETVOLUMESTATSRESPONSE']._serialized_start=1570
+  _globals['_NODEGETVOLUMESTATSRESPONSE']._serialized_end=1685
+  _globals['_VOLUMEUSAGE']._serialized_start=1688
+  _globals['_VOLUMEUSAGE']._serialized_end=1833
+  _globals['_VOLUMEUSAGE_UNIT']._serialized_start=1791
+  _globals['_VOLUMEUSAGE_UNIT']._serialized_end=1833
+  _globals['_VOLUMECONDITION']._serialized_start=1835
+  _globals['_VOLUMECONDITION']._serialized_end=1887
+  _globals['_NODEGETVOLUMEHEALTHREQUEST']._serialized_start=1889
+  _globals['_NODEGETVOLUMEHEALTHREQUEST']._serialized_end=1994
+  _globals['_NODEGETVOLUMEHEALTHRESPONSE']._serialized_start=1996
+  _globals['_NODEGETVOLUMEHEALTHRESPONSE']._serialized_end=2070
+  _globals['_VOLUMEHEALTH']._serialized_start=2073
+  _globals['_VOLUMEHEALTH']._serialized_end=2272
+  _globals['_VOLUMEHEALTH_VOLUMEHEALTHENTRY']._serialized_start=2173
+  _globals['_VOLUMEHEALTH_VOLUMEHEALTHENTRY']._serialized_end=2272
+  _globals['_NODEGETSTORAGEHEALTHREQUEST']._serialized_start=2274
+  _globals['_NODEGETSTORAGEHEALTHREQUEST']._serialized_end=2309
+  _globals['_NODEGETSTORAGEHEALTHRESPONSE']._serialized_start=2312
+  _globals['_NODEGETSTORAGEHEALTHRESPONSE']._serialized_end=2584
+  _globals['_NODEGETSTORAGEHEALTHRESPONSE_STORAGEBACKENDHEALTH']._serialized_start=2428
+  _globals['_NODEGETSTORAGEHEALTHRESPONSE_STORAGEBACKENDHEALTH']._serialized_end=2584
+  _globals['_VOLUMECAPABILITY']._serialized_start=2587
+  _globals['_VOLUMECAPABILITY']._serialized_end=3112
+  _globals['_VOLUMECAPABILITY_BLOCKVOLUME']._serialized_start=2775
+  _globals['_VOLUMECAPABILITY_BLOCKVOLUME']._serialized_end=2788
+  _globals['_VOLUMECAPABILITY_MOUNTVOLUME']._serialized_start=2790
+  _globals['_VOLUMECAPABILITY_MOUNTVOLUME']._serialized_end=2803
+  _globals['_VOLUMECAPABILITY_ACCESSMODE']._serialized_start=2806
+  _globals['_VOLUMECAPABILITY_ACCESSMODE']._serialized_end=3097
+  _globals['_VOLUMECAPABILITY_ACCESSMODE_MODE']._serialized_start=2877
+  _globals['_VOLUMECAPABILITY_ACCESSMODE_MODE']._serialized_end=3097
+  _globals['_IDENTITY']._serialized_start=3331
+  _globals['_IDENTITY']._serialized_end=3581
+  _globals['_NODE']._serialized_start=3584
+  _globals['_NODE']._serialized_end=4056
 # @@protoc_insertion_point(module_scope)

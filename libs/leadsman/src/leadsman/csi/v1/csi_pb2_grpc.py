@@ -181,3 +181,247 @@ class Identity:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class NodeStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.NodeGetVolumeStats = channel.unary_unary(
+                '/csi.v1.Node/NodeGetVolumeStats',
+                request_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeStatsRequest.SerializeToString,
+                response_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeStatsResponse.FromString,
+                _registered_method=True)
+        self.NodeGetVolumeHealth = channel.unary_unary(
+                '/csi.v1.Node/NodeGetVolumeHealth',
+                request_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeHealthRequest.SerializeToString,
+                response_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeHealthResponse.FromString,
+                _registered_method=True)
+        self.NodeGetStorageHealth = channel.unary_unary(
+                '/csi.v1.Node/NodeGetStorageHealth',
+                request_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetStorageHealthRequest.SerializeToString,
+                response_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetStorageHealthResponse.FromString,
+                _registered_method=True)
+        self.NodeGetCapabilities = channel.unary_unary(
+                '/csi.v1.Node/NodeGetCapabilities',
+                request_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetCapabilitiesRequest.SerializeToString,
+                response_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetCapabilitiesResponse.FromString,
+                _registered_method=True)
+        self.NodeGetInfo = channel.unary_unary(
+                '/csi.v1.Node/NodeGetInfo',
+                request_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetInfoRequest.SerializeToString,
+                response_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetInfoResponse.FromString,
+                _registered_method=True)
+
+
+class NodeServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def NodeGetVolumeStats(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NodeGetVolumeHealth(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NodeGetStorageHealth(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NodeGetCapabilities(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NodeGetInfo(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_NodeServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'NodeGetVolumeStats': grpc.unary_unary_rpc_method_handler(
+                    servicer.NodeGetVolumeStats,
+                    request_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeStatsRequest.FromString,
+                    response_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeStatsResponse.SerializeToString,
+            ),
+            'NodeGetVolumeHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.NodeGetVolumeHealth,
+                    request_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeHealthRequest.FromString,
+                    response_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeHealthResponse.SerializeToString,
+            ),
+            'NodeGetStorageHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.NodeGetStorageHealth,
+                    request_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetStorageHealthRequest.FromString,
+                    response_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetStorageHealthResponse.SerializeToString,
+            ),
+            'NodeGetCapabilities': grpc.unary_unary_rpc_method_handler(
+                    servicer.NodeGetCapabilities,
+                    request_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetCapabilitiesRequest.FromString,
+                    response_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetCapabilitiesResponse.SerializeToString,
+            ),
+            'NodeGetInfo': grpc.unary_unary_rpc_method_handler(
+                    servicer.NodeGetInfo,
+                    request_deserializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetInfoRequest.FromString,
+                    response_serializer=leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetInfoResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'csi.v1.Node', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('csi.v1.Node', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Node:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def NodeGetVolumeStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.Node/NodeGetVolumeStats',
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeStatsRequest.SerializeToString,
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeStatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NodeGetVolumeHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.Node/NodeGetVolumeHealth',
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeHealthRequest.SerializeToString,
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetVolumeHealthResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NodeGetStorageHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.Node/NodeGetStorageHealth',
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetStorageHealthRequest.SerializeToString,
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetStorageHealthResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NodeGetCapabilities(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.Node/NodeGetCapabilities',
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetCapabilitiesRequest.SerializeToString,
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetCapabilitiesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NodeGetInfo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/csi.v1.Node/NodeGetInfo',
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetInfoRequest.SerializeToString,
+            leadsman_dot_csi_dot_v1_dot_csi__pb2.NodeGetInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -4,6 +4,11 @@ isort:skip_file
 The few CSI messages that a read-only client needs, written from the field table of the CSI specification
 (container-storage-interface/spec, package csi.v1). Field numbers are the specification's; unknown fields are
 harmless on the wire. Nothing here stages, publishes or expands a volume, and nothing ever may.
+
+Numbers checked against csi.proto of the release v1.13.0 (July 2026): NodeGetVolumeHealth, NodeGetStorageHealth and
+their messages are in it as alpha. Their two enums are numbered otherwise than in the text of KEP-1432: DEGRADED and
+STORAGE_DEGRADED come first. What v1.13.0 has removed (VOLUME_CONDITION, VolumeCondition) is from v1.12.0, for the
+drivers that still tell it.
 """
 
 from collections import abc as _abc
@@ -68,3 +73,61 @@ class IdentityServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_csi_pb2.ProbeResponse, _abc.Awaitable[_csi_pb2.ProbeResponse]]: ...
 
 def add_IdentityServicer_to_server(servicer: IdentityServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class NodeStub:
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> NodeAsyncStub: ...
+    NodeGetVolumeStats: _grpc.UnaryUnaryMultiCallable[_csi_pb2.NodeGetVolumeStatsRequest, _csi_pb2.NodeGetVolumeStatsResponse]
+    NodeGetVolumeHealth: _grpc.UnaryUnaryMultiCallable[_csi_pb2.NodeGetVolumeHealthRequest, _csi_pb2.NodeGetVolumeHealthResponse]
+    NodeGetStorageHealth: _grpc.UnaryUnaryMultiCallable[_csi_pb2.NodeGetStorageHealthRequest, _csi_pb2.NodeGetStorageHealthResponse]
+    NodeGetCapabilities: _grpc.UnaryUnaryMultiCallable[_csi_pb2.NodeGetCapabilitiesRequest, _csi_pb2.NodeGetCapabilitiesResponse]
+    NodeGetInfo: _grpc.UnaryUnaryMultiCallable[_csi_pb2.NodeGetInfoRequest, _csi_pb2.NodeGetInfoResponse]
+
+@_typing.type_check_only
+class NodeAsyncStub(NodeStub):
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    NodeGetVolumeStats: _aio.UnaryUnaryMultiCallable[_csi_pb2.NodeGetVolumeStatsRequest, _csi_pb2.NodeGetVolumeStatsResponse]  # type: ignore[assignment]
+    NodeGetVolumeHealth: _aio.UnaryUnaryMultiCallable[_csi_pb2.NodeGetVolumeHealthRequest, _csi_pb2.NodeGetVolumeHealthResponse]  # type: ignore[assignment]
+    NodeGetStorageHealth: _aio.UnaryUnaryMultiCallable[_csi_pb2.NodeGetStorageHealthRequest, _csi_pb2.NodeGetStorageHealthResponse]  # type: ignore[assignment]
+    NodeGetCapabilities: _aio.UnaryUnaryMultiCallable[_csi_pb2.NodeGetCapabilitiesRequest, _csi_pb2.NodeGetCapabilitiesResponse]  # type: ignore[assignment]
+    NodeGetInfo: _aio.UnaryUnaryMultiCallable[_csi_pb2.NodeGetInfoRequest, _csi_pb2.NodeGetInfoResponse]  # type: ignore[assignment]
+
+class NodeServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
+    def NodeGetVolumeStats(
+        self,
+        request: _csi_pb2.NodeGetVolumeStatsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.NodeGetVolumeStatsResponse, _abc.Awaitable[_csi_pb2.NodeGetVolumeStatsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def NodeGetVolumeHealth(
+        self,
+        request: _csi_pb2.NodeGetVolumeHealthRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.NodeGetVolumeHealthResponse, _abc.Awaitable[_csi_pb2.NodeGetVolumeHealthResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def NodeGetStorageHealth(
+        self,
+        request: _csi_pb2.NodeGetStorageHealthRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.NodeGetStorageHealthResponse, _abc.Awaitable[_csi_pb2.NodeGetStorageHealthResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def NodeGetCapabilities(
+        self,
+        request: _csi_pb2.NodeGetCapabilitiesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.NodeGetCapabilitiesResponse, _abc.Awaitable[_csi_pb2.NodeGetCapabilitiesResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def NodeGetInfo(
+        self,
+        request: _csi_pb2.NodeGetInfoRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_csi_pb2.NodeGetInfoResponse, _abc.Awaitable[_csi_pb2.NodeGetInfoResponse]]: ...
+
+def add_NodeServicer_to_server(servicer: NodeServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
