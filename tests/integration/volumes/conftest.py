@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from leadsman.kube.api import Api, connect
 from leadsman.testing import waiting
-from leadsman_gateway.volumes import Api, connect
-
-from .fake_api import FakeApi
+from leadsman.testing.kube_api import FakeApi
 
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
@@ -25,7 +24,7 @@ async def server() -> AsyncIterator[FakeApi]:
 @pytest.fixture
 async def api(server: FakeApi, tmp_path: Path) -> AsyncIterator[Api]:
     """A connection through a kubeconfig."""
-    connected = await connect(server.kubeconfig(tmp_path))
+    connected = await connect(server.kubeconfig(tmp_path), user_agent="leadsman-test")
     yield connected
     await connected.close()
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from leadsman.domain.errors import ConfigError
+from leadsman.kube.api import Api
+from leadsman.kube.watched import WatchSettings
 from leadsman.testing.clock import FakeClock
-from leadsman_gateway.volumes import Api, ApiServerCatalogue, connect
-from leadsman_gateway.volumes.watch import WatchSettings
+from leadsman.testing.kube_api import Failure, FakeApi
+from leadsman_gateway.volumes import ApiServerCatalogue
 
-from .fake_api import Failure, FakeApi, pv, pvc
+from .volume_objects import pv, pvc
 
 pytestmark = pytest.mark.integration
 
@@ -280,20 +281,3 @@ async def test_rotated_token_is_read_again(server: FakeApi, api: Api, eventually
         await server.put("persistentvolumes", pv("pv-2"))
         await eventually(lambda: catalogue.volume("pv-2") is not None)
         await eventually(lambda: catalogue.describe()[0])
-
-
-async def test_unusable_kubeconfig_is_a_plain_error(tmp_path: Path) -> None:
-    """Whatever is wrong with the file, the message names it."""
-    bad = tmp_path / "kubeconfig"
-    for text in (None, "", "{", "kind: Config\nclusters: []\ncurrent-context: x\n", "[]"):
-        if text is not None:
-            bad.write_text(text)
-        with pytest.raises(ConfigError, match=f"kubeconfig {bad} cannot be used: .+; check the file"):
-            await connect(bad)
-
-
-async def test_outside_a_cluster_there_are_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a kubeconfig and without a pod's ServiceAccount the message says what to give."""
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ConfigError, match=r"in-cluster credentials cannot be used: .*--kubeconfig"):
-        await connect(None)

@@ -7,10 +7,12 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
+from leadsman.kube.api import Api
 from leadsman.testing.clock import FakeClock
-from leadsman_gateway.volumes import Api, ApiServerCatalogue, ObjectRef
+from leadsman.testing.kube_api import Failure, FakeApi
+from leadsman_gateway.volumes import ApiServerCatalogue, ObjectRef
 
-from .fake_api import Failure, FakeApi, pv, pvc
+from .volume_objects import pv, pvc
 
 pytestmark = pytest.mark.integration
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from leadsman_gateway.volumes import Api, WakeError, WakeObject
+from leadsman.kube.api import Api
+from leadsman.testing.kube_api import Failure, FakeApi
+from leadsman_gateway.volumes import WakeError, WakeObject
 from leadsman_gateway.volumes.wake import ANNOTATION, NAME, wake_object
-
-from .fake_api import Failure, FakeApi
 
 pytestmark = pytest.mark.integration
 

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from leadsman.bus.connect import Bus
 from leadsman.bus.subjects import WAKE
 from leadsman.domain.clock import Clock, SystemClock
+from leadsman.kube.api import connect
 from leadsman.runtime.admin import AdminRoutes, Check
 from leadsman.runtime.app import Shutdown, start_eternal
 from leadsman.runtime.http import HttpServer
@@ -35,7 +36,6 @@ from leadsman_gateway.volumes import (
     VolumeResolver,
     WakeObject,
     backend_list,
-    connect,
 )
 from leadsman_gateway.wake import Reconnection, Waker, WakeWriter
 
@@ -73,7 +73,7 @@ async def _volumes(
     if settings.manifests is not None:
         yield ManifestCatalogue(settings.manifests, registry=registry), None
         return
-    api = await connect(settings.kubeconfig)
+    api = await connect(settings.kubeconfig, user_agent="leadsman-gateway")
     try:
         writer = WakeObject(api, settings.namespace) if settings.wake else None
         yield ApiServerCatalogue(api, clock=clock, registry=registry), writer

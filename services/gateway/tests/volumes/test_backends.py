@@ -31,6 +31,7 @@ ISCSI, OTHER = "kubernetes.io/iscsi", "x.example.com"
         (SMB, {"source": "\\\\files\\share"}, (), "files", ["files:445"]),
         (SMB, {"source": "//files/share"}, ("port=1445",), "files", ["files:1445"]),
         (CEPH, {"clusterID": "b9127830-b0cc"}, (), "b9127830-b0cc", []),
+        (f"rook-ceph.{CEPH}", {"clusterID": "rook-ceph"}, (), "rook-ceph", []),
         (CEPH, {"clusterID": "10.0.0.1:6789"}, (), "10.0.0.1:6789", []),
         (
             ISCSI,

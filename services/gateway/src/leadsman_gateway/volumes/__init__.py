@@ -1,6 +1,5 @@
 """Which storage a pod needs, which backends the cluster has, and waking rejected pods through the API server."""
 
-from leadsman_gateway.volumes.api import Api, ApiError, connect
 from leadsman_gateway.volumes.api_server import ApiServerCatalogue
 from leadsman_gateway.volumes.backends import backend_list
 from leadsman_gateway.volumes.catalogue import Catalogue
@@ -10,8 +9,6 @@ from leadsman_gateway.volumes.resolve import Resolution, VolumeResolver, needs_s
 from leadsman_gateway.volumes.wake import WakeError, WakeObject
 
 __all__ = [
-    "Api",
-    "ApiError",
     "ApiServerCatalogue",
     "Catalogue",
     "ManifestCatalogue",
@@ -21,6 +18,5 @@ __all__ = [
     "WakeError",
     "WakeObject",
     "backend_list",
-    "connect",
     "needs_storage",
 ]

@@ -1,21 +1,53 @@
 """The volume catalogue of a cluster: four watches, and reading through on a miss."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from leadsman.domain.clock import Clock
-from leadsman_gateway.volumes.api import Api
-from leadsman_gateway.volumes.catalogue import StoredCatalogue
+from leadsman.kube.api import Api
+from leadsman.kube.watch import Reflector
+from leadsman.kube.watched import Decoded, Key, Watched, WatchSettings
+from leadsman_gateway.volumes.catalogue import Store, StoredCatalogue
 from leadsman_gateway.volumes.metrics import CatalogueMetrics
-from leadsman_gateway.volumes.objects import RESOURCES
+from leadsman_gateway.volumes.objects import RESOURCES, Resource, record_of
 from leadsman_gateway.volumes.read_through import ReadThrough
-from leadsman_gateway.volumes.records import Kind, ObjectRef
-from leadsman_gateway.volumes.watch import Reflector, WatchSettings
+from leadsman_gateway.volumes.records import Kind, ObjectRef, Record
 
 DEGRADED_AFTER_S = 30.0
 """A watch that has been down for this long shows on /readyz; what it brought before keeps being used."""
+
+
+class _OneKind:
+    """The part of `store` that one watch fills."""
+
+    def __init__(self, store: Store, kind: Kind) -> None:
+        self._store = store
+        self._kind = kind
+
+    def replace(self, records: Mapping[Key, Record]) -> None:
+        self._store.replace(self._kind, records)
+
+    def put(self, _: Key, record: Record) -> None:
+        self._store.put(record)
+
+    def drop(self, key: Key) -> None:
+        self._store.drop(self._kind, key)
+
+    def __len__(self) -> int:
+        return self._store.count(self._kind)
+
+
+def watched(resource: Resource) -> Watched[Record]:
+    """All objects of `resource`, in every namespace."""
+
+    def decode(body: msgspec.Raw) -> Decoded[Record]:
+        record, version = record_of(resource.kind, body)
+        return Decoded(record.key, record, version)
+
+    return Watched(resource.kind, resource.collection, decode)
 
 
 class ApiServerCatalogue(StoredCatalogue):
@@ -36,9 +68,14 @@ class ApiServerCatalogue(StoredCatalogue):
         super().__init__()
         metrics = CatalogueMetrics(registry)
         self._through = ReadThrough(api, self._store, clock=clock, metrics=metrics, deadline_s=fetch_deadline_s)
-        self._reflectors: dict[Kind, Reflector] = {
+        self._reflectors = {
             kind: Reflector(
-                resource, api, self._store, clock=clock, metrics=metrics, settings=settings or WatchSettings()
+                watched(resource),
+                api,
+                _OneKind(self._store, kind),
+                clock=clock,
+                metrics=metrics,
+                settings=settings or WatchSettings(),
             )
             for kind, resource in RESOURCES.items()
         }

@@ -41,7 +41,7 @@ class BackendNames:
 
     def name(self, driver: str, attributes: Mapping[str, str]) -> str:
         """The backend that `attributes` name for `driver`; empty when they name none."""
-        attribute = self._attributes.get(driver)
+        attribute = self._attributes.get(driver) or self._attributes.get(_without_prefix(driver))
         if attribute is not None:
             return _host_part(_lookup(attributes, attribute))
         if _ATTACH in attributes:
@@ -56,7 +56,7 @@ class BackendNames:
         A wrong address would condemn a healthy backend, so no port is guessed for a driver that we do not know, nor
         for a mount that does not use TCP.
         """
-        if driver in _NO_ADDRESS:
+        if _without_prefix(driver) in _NO_ADDRESS:
             return ()
         protocol = _PROTOCOL_OF_DRIVER.get(driver) or attributes.get(_ATTACH, "")
         options = _options(mount_options)
@@ -70,6 +70,12 @@ class BackendNames:
             addresses += _lookup(attributes, "portals").split(",")
         found = (_endpoint(_host_part(address), port) for address in addresses)
         return tuple(sorted({address for address in found if address}))
+
+
+def _without_prefix(driver: str) -> str:
+    """Rook puts its namespace before the names of ceph-csi's drivers: `rook-ceph.rbd.csi.ceph.com`."""
+    rest = driver.partition(".")[2]
+    return rest if rest in _NO_ADDRESS else driver
 
 
 def _lookup(attributes: Mapping[str, str], wanted: str) -> str:

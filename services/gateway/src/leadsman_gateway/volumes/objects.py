@@ -222,16 +222,3 @@ def record_of(kind: Kind, body: bytes | msgspec.Raw) -> tuple[Record, str]:
     """
     decoded = RESOURCES[kind].decode(body)
     return decoded.record(), decoded.metadata.resource_version
-
-
-class _Named(msgspec.Struct):
-    metadata: dict[str, Any] = {}
-
-
-def name_in(body: bytes | msgspec.Raw) -> str:
-    """`namespace/name` in an object that cannot be read otherwise, for a message; empty when there is none."""
-    try:
-        metadata = msgspec.json.decode(body, type=_Named).metadata
-    except msgspec.DecodeError:
-        return ""
-    return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))

@@ -8,8 +8,8 @@ from http import HTTPStatus
 import msgspec
 
 from leadsman.domain.clock import Clock
+from leadsman.kube.api import Api, ApiError, ApiStatusError, Call
 from leadsman.telemetry.logs import get_logger
-from leadsman_gateway.volumes.api import Api, ApiError, ApiStatusError, Call
 from leadsman_gateway.volumes.catalogue import Store
 from leadsman_gateway.volumes.metrics import CatalogueMetrics
 from leadsman_gateway.volumes.objects import RESOURCES, record_of

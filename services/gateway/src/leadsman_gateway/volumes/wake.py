@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from leadsman.domain.errors import LeadsmanError
-from leadsman_gateway.volumes.api import Api, ApiError, ApiStatusError, Call
+from leadsman.kube.api import MERGE_PATCH, Api, ApiError, ApiStatusError, Call
 
 NAME = "leadsman-wake"
 ANNOTATION = "leadsman.dev/wake"
@@ -60,9 +60,7 @@ class WakeObject:
         """Whether the object was there to be patched."""
         body = {"metadata": {"annotations": {ANNOTATION: value}}}
         path = f"{self._collection}/{NAME}"
-        return await self._unless(
-            HTTPStatus.NOT_FOUND, Call("PATCH", path, body=body, content_type="application/merge-patch+json")
-        )
+        return await self._unless(HTTPStatus.NOT_FOUND, Call("PATCH", path, body=body, content_type=MERGE_PATCH))
 
     async def _create(self, value: str) -> bool:
         """Whether the object was not there yet."""

@@ -1,4 +1,4 @@
-"""One kind of object kept current from the API server: list, then watch, then list again when it must.
+"""One collection of objects kept current from the API server: list, then watch, then list again when it must.
 
 Follows client-go's reflector: paged list, watch from the list's resourceVersion with bookmarks, resume after a cut,
 list anew when the version has expired. A watch that is silent for longer than three bookmark periods is taken for
@@ -8,39 +8,32 @@ half-open.
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from leadsman.domain.clock import Clock
+from leadsman.kube.api import (
+    JSON,
+    METADATA_ONLY,
+    METADATA_ONLY_LIST,
+    Api,
+    ApiError,
+    ApiStatusError,
+    ApiUnreachableError,
+    Call,
+    is_expired,
+)
+from leadsman.kube.backoff import Backoff
+from leadsman.kube.metrics import WatchMetrics
+from leadsman.kube.watched import Decoded, Key, Sink, Watched, WatchSettings
 from leadsman.telemetry.logs import get_logger
 from leadsman.telemetry.throttle import Throttle
-from leadsman_gateway.volumes.api import Api, ApiError, ApiStatusError, ApiUnreachableError, Call, is_expired
-from leadsman_gateway.volumes.catalogue import Store
-from leadsman_gateway.volumes.metrics import CatalogueMetrics
-from leadsman_gateway.volumes.objects import Resource, name_in, record_of
-from leadsman_gateway.volumes.records import Key, Record
 
-log = get_logger("gateway.catalogue")
+log = get_logger("kube.watch")
 
-
-@dataclass(frozen=True, slots=True)
-class WatchSettings:
-    """How lists and watches behave; times in seconds.
-
-    `idle_s` exceeds three bookmarks (one a minute by kube-apiserver, which skips some: 2 minutes without any were
-    measured on 1.36.2); a dead peer is noticed earlier, by TCP. `watch_s` is the least length asked of the server;
-    up to twice that is used, so that replicas do not reconnect together. `relist_s` bounds any drift.
-    """
-
-    page_size: int = 500
-    page_deadline_s: float = 30.0
-    watch_s: float = 300.0
-    idle_s: float = 190.0
-    relist_s: float = 3600.0
-    backoff_s: float = 0.5
-    backoff_limit_s: float = 30.0
+T = TypeVar("T")
 
 
 class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "next_page": "continue"}):
@@ -67,39 +60,45 @@ class _Failure(msgspec.Struct):
     message: str = ""
 
 
+class _Named(msgspec.Struct):
+    metadata: dict[str, Any] = {}
+
+
 _page = msgspec.json.Decoder(_Page)
 _event = msgspec.json.Decoder(_Event)
 
 
-class Reflector:
-    """Keeps the records of one resource in `store` equal to what the API server has."""
+class Reflector(Generic[T]):
+    """Keeps `sink` equal to what the API server has of `watched`."""
 
     def __init__(
         self,
-        resource: Resource,
+        watched: Watched[T],
         api: Api,
-        store: Store,
+        sink: Sink[T],
         *,
         clock: Clock,
-        metrics: CatalogueMetrics,
+        metrics: WatchMetrics,
         settings: WatchSettings,
     ) -> None:
-        self._resource = resource
+        self._watched = watched
         self._api = api
-        self._store = store
+        self._sink = sink
         self._clock = clock
         self._metrics = metrics
         self._settings = settings
         self._version = ""
-        self._failures = 0
+        self._backoff = Backoff(settings.backoff_s, settings.backoff_limit_s)
         self._told = False
         self._cut_short = False
         self._throttle = Throttle()
         self._down_since: float | None = clock.monotonic()
         self.synced = False
         self.last_error = "not connected yet"
+        self.last_status = 0
+        """HTTP status of the last failure; 0 when there was no answer."""
         self._heard = clock.monotonic()
-        metrics.follow_age(resource.kind, lambda: clock.monotonic() - self._heard)
+        metrics.follow_age(watched.kind, lambda: clock.monotonic() - self._heard)
 
     @property
     def down_for_s(self) -> float:
@@ -116,35 +115,37 @@ class Reflector:
                 await self._failed(error)
 
     async def _list(self) -> None:
-        """Replace all records by what the server lists; they change in one step, at the end."""
-        records: dict[Key, Record] = {}
+        """Replace all objects by what the server lists; they change in one step, at the end."""
+        objects: dict[Key, T] = {}
         next_page = ""
         while True:
             page = await self._page(next_page)
             for item in page.items or ():
-                record = self._read(item)
-                if record is not None:
-                    records[record[0].key] = record[0]
+                decoded = self._read(item)
+                if decoded is not None:
+                    objects[decoded.key] = decoded.kept
             next_page = page.metadata.next_page
             if not next_page:
                 break
-        self._store.replace(self._resource.kind, records)
+        self._sink.replace(objects)
         self._version = page.metadata.resource_version
-        self._metrics.counted(self._resource.kind, self._store)
-        self._metrics.relists.labels(self._resource.kind).inc()
+        self._count()
+        self._metrics.relists.labels(self._watched.kind).inc()
         self.synced = True
         self._well()
 
     async def _page(self, next_page: str) -> _Page:
-        query = [("limit", str(self._settings.page_size))]
+        query = [*self._watched.query, ("limit", str(self._settings.page_size))]
         if next_page:
             query.append(("continue", next_page))
-        call = Call("GET", self._resource.collection, query)
-        body = await self._api.call(call, deadline_s=self._settings.page_deadline_s)
+        accept = METADATA_ONLY_LIST if self._watched.metadata_only else JSON
+        body = await self._api.call(
+            Call("GET", self._watched.path, query, accept=accept), deadline_s=self._settings.page_deadline_s
+        )
         try:
             return _page.decode(body)
         except msgspec.DecodeError as error:
-            raise ApiUnreachableError(f"GET {self._resource.collection}: not a list: {error}") from error
+            raise ApiUnreachableError(f"GET {self._watched.path}: not a list: {error}") from error
 
     async def _watch(self) -> None:
         """Follow changes until a fresh list is due. Raises ApiError when the version has expired."""
@@ -156,26 +157,28 @@ class Reflector:
                 await self._follow()
                 self._cut_short = self._version == version and self._clock.monotonic() - started < 1.0
                 if self._cut_short:
-                    raise ApiUnreachableError(f"{self._resource.plural}: the watch ended at once without an event")
-                self._failures = 0
+                    raise ApiUnreachableError(f"{self._watched.plural}: the watch ended at once without an event")
+                self._backoff.reset()
             except ApiError as error:
                 if is_expired(error):
-                    self._metrics.restarts.labels(self._resource.kind, "expired").inc()
+                    self._metrics.restarts.labels(self._watched.kind, "expired").inc()
                     raise
                 reason = "failed"
                 await self._failed(error)
-            self._metrics.restarts.labels(self._resource.kind, reason).inc()
+            self._metrics.restarts.labels(self._watched.kind, reason).inc()
 
     async def _follow(self) -> None:
         """One watch request from its start to its end."""
         length = self._settings.watch_s * random.uniform(1, 2)  # noqa: S311 - spreads load, hides nothing
         query = [
+            *self._watched.query,
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", self._version),
             ("timeoutSeconds", str(max(1, int(length)))),
         ]
-        call = Call("GET", self._resource.collection, query)
+        accept = METADATA_ONLY if self._watched.metadata_only else JSON
+        call = Call("GET", self._watched.path, query, accept=accept)
         async with self._api.lines(call, idle_s=self._settings.idle_s) as lines:
             # The request is accepted, so the version still stands: every change since will come. Unless the last one
             # was accepted and cut at once: then only an event proves that watching works.
@@ -188,61 +191,70 @@ class Reflector:
             try:
                 self._apply(_event.decode(line))
             except msgspec.DecodeError as error:
-                raise ApiUnreachableError(f"{self._resource.plural}: broken watch event: {error}") from error
+                raise ApiUnreachableError(f"{self._watched.plural}: broken watch event: {error}") from error
             self._cut_short = False
-            self._failures = 0
+            self._backoff.reset()
             self._well()
 
     def _apply(self, event: _Event) -> None:
         if event.type == "ERROR":
             failure = msgspec.json.decode(event.object, type=_Failure)
-            raise ApiStatusError(f"{self._resource.plural}: watch error {failure.code} {failure.message}", failure.code)
+            raise ApiStatusError(f"{self._watched.plural}: watch error {failure.code} {failure.message}", failure.code)
         if event.type == "BOOKMARK":
             self._version = msgspec.json.decode(event.object, type=_Bookmark).metadata.resource_version
             return
-        read = self._read(event.object)
-        if read is None:
+        decoded = self._read(event.object)
+        if decoded is None:
             return
-        record, version = read
         if event.type == "DELETED":
-            self._store.drop(self._resource.kind, record.key)
+            self._sink.drop(decoded.key)
         else:
-            self._store.put(record)
-        self._version = version or self._version
-        self._metrics.counted(self._resource.kind, self._store)
+            self._sink.put(decoded.key, decoded.kept)
+        self._version = decoded.version or self._version
+        self._count()
 
-    def _read(self, body: msgspec.Raw) -> tuple[Record, str] | None:
-        """The record in `body`; one object that cannot be read must not hide all the others."""
+    def _read(self, body: msgspec.Raw) -> Decoded[T] | None:
+        """The object in `body`; one that cannot be read must not hide all the others."""
         try:
-            return record_of(self._resource.kind, body)
+            return self._watched.decode(body)
         except msgspec.DecodeError as error:
-            self._metrics.bad_objects.labels(self._resource.kind).inc()
+            self._metrics.bad_objects.labels(self._watched.kind).inc()
             if self._throttle.allows("bad_object", self._clock.monotonic()):
-                log.warning("object skipped", kind=self._resource.kind, object=name_in(body), error=str(error))
+                log.warning("object skipped", kind=self._watched.kind, object=name_in(body), error=str(error))
             return None
+
+    def _count(self) -> None:
+        self._metrics.objects.labels(self._watched.kind).set(len(self._sink))
 
     def _well(self) -> None:
         self._heard = self._clock.monotonic()
-        self._metrics.up.labels(self._resource.kind).set(1)
+        self._metrics.up.labels(self._watched.kind).set(1)
         if self._down_since is not None:
-            log.info("watching", kind=self._resource.kind, objects=self._store.count(self._resource.kind))
+            log.info("watching", kind=self._watched.kind, objects=len(self._sink))
         self._down_since = None
         self._told = False
 
     async def _failed(self, error: ApiError) -> None:
-        """Note the failure and wait: 0.5 s, doubling to 30 s, spread by half, or as long as the server asks."""
+        """Note the failure and wait."""
         self.last_error = str(error)
-        self._metrics.up.labels(self._resource.kind).set(0)
-        self._metrics.failures.labels(self._resource.kind, _cause(error)).inc()
+        self.last_status = error.status if isinstance(error, ApiStatusError) else 0
+        self._metrics.up.labels(self._watched.kind).set(0)
+        self._metrics.failures.labels(self._watched.kind, _cause(error)).inc()
         if self._down_since is None:
             self._down_since = self._clock.monotonic()
         if not self._told:  # once per loss, not per try
             self._told = True
-            log.warning("not watching", kind=self._resource.kind, error=str(error))
-        limit = self._settings.backoff_limit_s
-        delay = min(limit, self._settings.backoff_s * 2 ** min(self._failures, 16))
-        self._failures += 1
-        await asyncio.sleep(max(delay * random.uniform(0.5, 1.5), min(error.retry_after_s, limit)))  # noqa: S311
+            log.warning("not watching", kind=self._watched.kind, error=str(error))
+        await asyncio.sleep(self._backoff.after(error))
+
+
+def name_in(body: bytes | msgspec.Raw) -> str:
+    """`namespace/name` in an object that cannot be read otherwise, for a message; empty when there is none."""
+    try:
+        metadata = msgspec.json.decode(body, type=_Named).metadata
+    except msgspec.DecodeError:
+        return ""
+    return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
 
 
 def _cause(error: ApiError) -> str:

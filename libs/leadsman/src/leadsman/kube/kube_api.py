@@ -1,13 +1,10 @@
-"""`Api` on the asynchronous Kubernetes client, which brings authentication, proxies and TLS.
-
-Imported by `api.connect` only. The client's generated API classes and models are left alone: importing them costs
-2 s and 120 MB, and the raw bodies are decoded elsewhere.
-"""
+"""`Api` on aiohttp, which NATS' client brings in anyway. Imported by `api.connect` only."""
 
 import asyncio
+import importlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,64 +13,53 @@ from typing import Any
 
 import aiohttp
 import msgspec
-import yaml
-from kubernetes.aio import config
-from kubernetes.aio.client.api_client import ApiClient
-from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 
 from leadsman.domain.errors import ConfigError
+from leadsman.kube.access import Access, service_account
+from leadsman.kube.api import ApiStatusError, ApiUnreachableError, Call
 from leadsman.telemetry.logs import get_logger
-from leadsman_gateway.volumes.api import ApiStatusError, ApiUnreachableError, Call
 
-log = get_logger("gateway.api")
+log = get_logger("kube.api")
 
 CONNECT_S = 5.0
 """Time to set up a connection, TLS included."""
 
-LOAD_S = 30.0
-"""Time to read credentials; a kubeconfig may call a program for them."""
+_LINE_BYTES = 1 << 21
+"""The longest watch event: etcd takes objects of 1.5 MiB."""
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
 """A peer that is gone without a word is noticed within 25 s, long before the watch's own idle limit."""
+
+Load = Callable[[], Awaitable[Access]]
 
 
 class _Status(msgspec.Struct):
     message: str = ""
 
 
-class _RestClient(RESTClientObject):
-    """Connections that notice a dead peer."""
-
-    def _create_connector(self) -> aiohttp.TCPConnector:
-        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=_socket)
-
-
 @dataclass(slots=True)
 class _Session:
-    """A client with one set of credentials; a retired one is closed when its last call ends."""
+    """Connections with one set of credentials; a retired one is closed when its last call ends."""
 
-    client: ApiClient
+    access: Access
+    client: aiohttp.ClientSession
     users: int = 0
     retired: bool = False
 
     @asynccontextmanager
-    async def used(self) -> AsyncIterator[ApiClient]:
+    async def used(self) -> AsyncIterator["_Session"]:
         self.users += 1
         try:
-            yield self.client
+            yield self
         finally:
             self.users -= 1
             if self.retired and not self.users:
-                await self.close()
+                await self.client.close()
 
     async def retire(self) -> None:
         self.retired = True
         if not self.users:
-            await self.close()
-
-    async def close(self) -> None:
-        await self.client.rest_client.close()
+            await self.client.close()
 
 
 class KubeApi:
@@ -83,15 +69,20 @@ class KubeApi:
     whatever the kubeconfig gets them from. In-cluster tokens are also read again every minute.
     """
 
-    def __init__(self, kubeconfig: Path | None, client: ApiClient) -> None:
-        self._kubeconfig = kubeconfig
-        self._session = _Session(client)
+    def __init__(self, load: Load, access: Access, user_agent: str) -> None:
+        self._load = load
+        self._user_agent = user_agent
+        self._session = self._new_session(access)
         self._renewing = asyncio.Lock()
 
     @classmethod
-    async def open(cls, kubeconfig: Path | None) -> "KubeApi":
+    async def open(cls, kubeconfig: Path | None, user_agent: str) -> "KubeApi":
         """See `api.connect`."""
-        return cls(kubeconfig, await _load(kubeconfig))
+
+        async def load() -> Access:
+            return await _load(kubeconfig)
+
+        return cls(load, await load(), user_agent)
 
     async def call(self, call: Call, *, deadline_s: float) -> bytes:
         """See `Api.call`."""
@@ -109,20 +100,20 @@ class KubeApi:
 
     async def close(self) -> None:
         """See `Api.close`."""
-        await self._session.close()
+        await self._session.client.close()
 
     @asynccontextmanager
     async def _answer(self, call: Call, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
         """A 2xx answer, its body unread; asked for a second time when the credentials had to be renewed."""
-        session = self._session
-        async with session.used() as client:
-            answer = await _ask_unless_refused(client, call, limits)
+        current = self._session
+        async with current.used() as session:
+            answer = await _ask_unless_refused(session, call, limits)
             if answer is not None:
                 async with answer:
                     yield answer
                 return
-        await self._renew(session)
-        async with self._session.used() as client, await _ask(client, call, limits) as answer:
+        await self._renew(current)
+        async with self._session.used() as session, await _ask(session, call, limits) as answer:
             yield answer
 
     async def _renew(self, refused: _Session) -> None:
@@ -131,20 +122,41 @@ class KubeApi:
             if self._session is not refused:
                 return
             try:
-                self._session = _Session(await _load(self._kubeconfig))
+                self._session = self._new_session(await self._load())
             except ConfigError as error:
                 raise ApiUnreachableError(f"the API server refused our credentials, and new ones: {error}") from error
         log.info("read the credentials for the API server again")
         # Not closed yet: a watch may still be running on it.
         await refused.retire()
 
+    def _new_session(self, access: Access) -> _Session:
+        client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=access.tls, socket_factory=_socket),
+            headers={"User-Agent": self._user_agent},
+            read_bufsize=_LINE_BYTES,
+        )
+        return _Session(access, client)
+
+
+async def _load(kubeconfig: Path | None) -> Access:
+    try:
+        if kubeconfig is None:
+            return service_account()
+        module = await asyncio.to_thread(importlib.import_module, "leadsman.kube.kubeconfig")
+        access: Access = await module.read_kubeconfig(kubeconfig)
+    except ConfigError as error:
+        where = f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster credentials"
+        hint = "check the file" if kubeconfig else "run in a pod with a ServiceAccount, or give --kubeconfig"
+        raise ConfigError(f"{where} cannot be used: {error}; {hint}") from error
+    return access
+
 
 async def _ask_unless_refused(
-    client: ApiClient, call: Call, limits: aiohttp.ClientTimeout
+    session: _Session, call: Call, limits: aiohttp.ClientTimeout
 ) -> aiohttp.ClientResponse | None:
     """A 2xx answer, or None when new credentials may help."""
     try:
-        return await _ask(client, call, limits)
+        return await _ask(session, call, limits)
     except ApiStatusError as error:
         if error.status == HTTPStatus.UNAUTHORIZED:
             return None
@@ -155,21 +167,33 @@ async def _ask_unless_refused(
         raise
 
 
-async def _ask(client: ApiClient, call: Call, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-    parameters = await client.param_serialize(
-        method=call.method,
-        resource_path=call.path,
-        query_params=list(call.query),
-        header_params={"Accept": "application/json", "Content-Type": call.content_type},
-        body=call.body,
-        auth_settings=["BearerToken"],
-    )
+async def _ask(session: _Session, call: Call, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    access = session.access
     with _translated(call):
-        answer: aiohttp.ClientResponse = (await client.call_api(*parameters, _request_timeout=limits)).response
+        answer = await session.client.request(
+            call.method,
+            f"{access.server}{call.path}",
+            params=list(call.query),
+            data=None if call.body is None else msgspec.json.encode(call.body),
+            headers=_headers(access, call),
+            timeout=limits,
+            proxy=access.proxy,
+            server_hostname=access.server_name,
+            allow_redirects=False,  # our token goes to this server only
+        )
         if answer.status < HTTPStatus.MULTIPLE_CHOICES:
             return answer
         async with answer:
             raise _status_error(call, answer, await answer.read())
+
+
+def _headers(access: Access, call: Call) -> dict[str, str]:
+    headers = {"Accept": call.accept}
+    if call.body is not None:
+        headers["Content-Type"] = call.content_type
+    if authorization := access.authorization():
+        headers["Authorization"] = authorization
+    return headers
 
 
 async def _lines(call: Call, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -181,37 +205,6 @@ async def _lines(call: Call, answer: aiohttp.ClientResponse) -> AsyncIterator[by
         if line is None:
             return
         yield line
-
-
-async def _load(kubeconfig: Path | None) -> ApiClient:
-    settings = Configuration()
-    where = f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster credentials"
-    try:
-        if kubeconfig:
-            _check_form(kubeconfig)
-            async with asyncio.timeout(LOAD_S):
-                await config.load_kube_config(  # type: ignore[no-untyped-call]
-                    str(kubeconfig), client_configuration=settings, persist_config=False
-                )
-        else:
-            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-        # Python 3.13 refuses authorities without every RFC 5280 extension; kubectl takes them, and so do we.
-        settings.disable_strict_ssl_verification = True
-        client = ApiClient(configuration=settings)
-        client.rest_client = _RestClient(settings)
-    except (config.ConfigException, OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
-        hint = "check the file" if kubeconfig else "run in a pod with a ServiceAccount, or give --kubeconfig"
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"{where} cannot be used: {said}; {hint}") from error
-    client.user_agent = "leadsman-gateway"
-    return client
-
-
-def _check_form(kubeconfig: Path) -> None:
-    """Raise ValueError for a file of another kind, on which the client's loader fails in words about itself."""
-    content = yaml.safe_load(kubeconfig.read_bytes())
-    if not isinstance(content, dict) or not isinstance(content.get("clusters"), list):
-        raise ValueError("it is not a kubeconfig (kind: Config, with a list of clusters)")  # noqa: TRY004 - the file, not the caller
 
 
 @contextmanager

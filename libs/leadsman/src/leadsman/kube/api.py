@@ -1,11 +1,12 @@
-"""The API server as the catalogue and the wake object see it: a few calls, and errors that say what to do.
+"""The API server as services see it: raw calls, and errors that say what to do.
 
-Nothing here imports the Kubernetes client: it costs 1.3 s and 40 MB, which a gateway without a cluster need not pay.
-`connect` brings it in.
+Bodies are bytes: the generated models of the client library cost 2 s and 120 MB to import, and each service decodes the
+few fields that it reads.
 """
 
 import asyncio
 import importlib
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,6 +17,16 @@ from typing import Any, Protocol
 from leadsman.domain.errors import LeadsmanError
 
 Query = Sequence[tuple[str, str]]
+
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+JSON = "application/json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""`Call.accept` for an object, or a watch, without spec and status."""
+
+METADATA_ONLY_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""`Call.accept` for a list of objects without spec and status."""
 
 
 class ApiError(LeadsmanError):
@@ -39,13 +50,14 @@ class ApiStatusError(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `body` is sent as JSON with `content_type`."""
+    """One request. `body` is sent as JSON with `content_type`; `accept` is the form asked for, always some JSON."""
 
     method: str
     path: str
     query: Query = ()
     body: Any = None
-    content_type: str = "application/json"
+    content_type: str = JSON
+    accept: str = JSON
 
 
 class Api(Protocol):
@@ -74,18 +86,29 @@ class Api(Protocol):
         ...
 
 
-async def connect(kubeconfig: Path | None) -> Api:
+async def connect(kubeconfig: Path | None, *, user_agent: str) -> Api:
     """The API server that `kubeconfig` names, or, for None, the one of the cluster that we run in.
 
-    No call is made yet. Close it at the end.
+    No call is made yet. Close it at the end. `user_agent` names us in the API server's audit log.
 
     Raises:
         ConfigError: the kubeconfig or the pod's credentials cannot be used.
     """
-    # In a thread: the import takes a second, and /livez should answer meanwhile.
-    module = await asyncio.to_thread(importlib.import_module, "leadsman_gateway.volumes.kube_api")
-    api: Api = await module.KubeApi.open(kubeconfig)
+    # In a thread: the import may take a second, and /livez should answer meanwhile.
+    module = await asyncio.to_thread(importlib.import_module, "leadsman.kube.kube_api")
+    api: Api = await module.KubeApi.open(kubeconfig, user_agent)
     return api
+
+
+def in_cluster() -> bool:
+    """Whether this process runs in a pod that has been given credentials for its cluster."""
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and TOKEN_FILE.is_file()
+
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet mounts a pod's credentials."""
+
+TOKEN_FILE = SERVICE_ACCOUNT / "token"
 
 
 def is_expired(error: ApiError) -> bool:
