@@ -11,7 +11,7 @@ from leadsman.bus.subjects import WAKE
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import StoragePolicy
-from leadsman.testing.reports import report, status
+from leadsman.testing.reports import report, status, volume
 from leadsman.wire.notices import WakeNotice, decode_wake
 from leadsman_filter.wake import WakePublisher
 
@@ -92,6 +92,19 @@ async def test_all_recoveries_of_one_turn_make_one_notice(filter_: Filter) -> No
 
     assert await filter_.notice() == WakeNotice("me", filter_.index.changes, ["nfs/a"])
     assert filter_.bus.sent.empty()
+
+
+async def test_a_volume_that_recovers_is_told_like_a_storage(filter_: Filter) -> None:
+    """With a generation of its own, or the gateways would take the notice for one that they have seen."""
+    filter_.opened.set()
+    first = await filter_.notice()
+    filter_.index.apply(report("n1", volumes=[volume("nfs/pv-1")]), 0, 0)
+    filter_.index.apply(report("n1"), 0, 0)
+    filter_.wake.changed()
+
+    second = await filter_.notice()
+    assert second.storages == ["nfs volume pv-1"]
+    assert second.generation > first.generation
 
 
 async def test_a_notice_that_nats_does_not_take_is_sent_after_the_next_connect(filter_: Filter) -> None:

@@ -23,7 +23,7 @@ EPOCH = int(time.time() * 1000)
 
 
 class Recorder:
-    """A listener that remembers every report and whether any node ever went back."""
+    """A listener that remembers every report and whether any reporter ever went back."""
 
     def __init__(self) -> None:
         self.news: list[tuple[str, Sequence, float]] = []
@@ -31,10 +31,10 @@ class Recorder:
         self.went_back: list[str] = []
 
     def on_report(self, report: NodeReport, age_s: float) -> None:
-        self.news.append((report.node, report.sequence, age_s))
-        if report.sequence <= self.newest.get(report.node, Sequence(0, 0)):
-            self.went_back.append(report.node)
-        self.newest[report.node] = report.sequence
+        self.news.append((report.reporter, report.sequence, age_s))
+        if report.sequence <= self.newest.get(report.reporter, Sequence(0, 0)):
+            self.went_back.append(report.reporter)
+        self.newest[report.reporter] = report.sequence
 
 
 class Replication:
@@ -127,31 +127,36 @@ def body() -> Callable[..., bytes]:
     """The bytes of a small report."""
 
     def make(
-        node: str, seq: int = 1, epoch: int = EPOCH, storages: tuple[StorageStatus, ...] = (), sent: float = 0.0
+        node: str,
+        seq: int = 1,
+        epoch: int = EPOCH,
+        storages: tuple[StorageStatus, ...] = (),
+        sent: float = 0.0,
+        scope: str = "",
     ) -> bytes:
-        return encode_report(NodeReport(node, Sequence(epoch, seq), 10.0, storages, sent_epoch_s=sent))
+        return encode_report(NodeReport(node, Sequence(epoch, seq), 10.0, storages, sent_epoch_s=sent, scope=scope))
 
     return make
 
 
 @pytest.fixture
 def send(raw: Client, body) -> Callable[..., Awaitable[None]]:
-    """Publish a report as its node would."""
+    """Publish a report as its node's agent would, or as the sidecar of the driver `scope`."""
 
-    async def publish(node: str, seq: int = 1, **more: object) -> None:
-        await raw.publish(status_subject(node), body(node, seq, **more))
+    async def publish(node: str, seq: int = 1, scope: str = "", **more: object) -> None:
+        await raw.publish(status_subject(node, scope), body(node, seq, scope=scope, **more))
 
     return publish
 
 
 @pytest.fixture
 def stored(raw: Client) -> Callable[[int], Awaitable[None]]:
-    """Wait until the stream holds so many nodes; neither a publish nor a flush tells."""
+    """Wait until the stream holds so many reports; neither a publish nor a flush tells."""
 
-    async def wait(nodes: int) -> None:
+    async def wait(reports: int) -> None:
         async with asyncio.timeout(10):
             while True:
-                if (await raw.jsm().stream_info("LEADSMAN_STATUS")).state.messages == nodes:
+                if (await raw.jsm().stream_info("LEADSMAN_STATUS")).state.messages == reports:
                     return
                 await asyncio.sleep(0.005)
 

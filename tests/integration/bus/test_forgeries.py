@@ -9,7 +9,9 @@ from leadsman.bus.snapshot import StatusStream
 from leadsman.bus.streams import StreamApi, ensure_streams
 from leadsman.bus.subjects import status_subject
 from leadsman.domain.report import NodeReport
+from leadsman.domain.states import State
 from leadsman.testing.nats import NatsServer
+from leadsman.testing.reports import status
 from leadsman.wire.report import decode_report
 
 pytestmark = pytest.mark.integration
@@ -23,17 +25,18 @@ async def test_forged_and_broken_messages_are_dropped_and_counted(
     bad = {
         "subject_mismatch": ("victim", body("attacker")),
         "future_epoch": ("eager", body("eager", epoch=far)),
+        "foreign_driver": ("foreign", body("foreign", scope="nfs", storages=(status("smb", State.UNHEALTHY),))),
         "malformed": ("broken", b'{"v":1'),
     }
     live = replicate(server.url)
     await eventually(lambda: live.replica.synced)
     for node, content in bad.values():
-        await raw.publish(status_subject(node), content)
+        await raw.publish(status_subject(node, "nfs" if node == "foreign" else ""), content)
     await raw.publish(status_subject("huge"), b" " * 20_000)
     await raw.publish(status_subject("copied"), body("copied"), headers={"Nats-Stream": "LEADSMAN_STATUS"})
     await send("honest", 1)
     await eventually(lambda: set(live.replica.reports) == {"honest"})
-    await stored(5)
+    await stored(6)
     late = replicate(server.url)
     await eventually(lambda: late.replica.synced)
     # The stream refused the oversized one; a stored copy carries server headers anyway and is judged by its body.
@@ -170,9 +173,11 @@ accounts {
     users: [
       { user: provisioner, password: p }
       { user: node-1, password: p, permissions: { publish: "leadsman.v1.status.node-1", subscribe: { deny: ">" } } }
+      { user: sidecar, password: p, permissions: {
+          publish: "leadsman.v1.status.node-1.nfs_csi_k8s_io", subscribe: { deny: ">" } } }
     ]
     exports: [
-      { stream: "leadsman.v1.status.*", accounts: [READERS] }
+      { stream: "leadsman.v1.status.>", accounts: [READERS] }
       { service: "$JS.API.DIRECT.GET.LEADSMAN_STATUS", response_type: stream, accounts: [READERS] }
       { service: "$JS.API.STREAM.INFO.LEADSMAN_STATUS", accounts: [READERS] }
     ]
@@ -180,9 +185,9 @@ accounts {
   READERS {
     users: [ { user: filter, password: p, permissions: {
       publish: { allow: ["leadsmanapi.get", "leadsmanapi.info"] }
-      subscribe: { allow: ["leadsman.v1.status.*", "_INBOX_filter.>"] } } } ]
+      subscribe: { allow: ["leadsman.v1.status.>", "_INBOX_filter.>"] } } } ]
     imports: [
-      { stream: { account: STATUS, subject: "leadsman.v1.status.*" } }
+      { stream: { account: STATUS, subject: "leadsman.v1.status.>" } }
       { service: { account: STATUS, subject: "$JS.API.DIRECT.GET.LEADSMAN_STATUS" }, to: "leadsmanapi.get" }
       { service: { account: STATUS, subject: "$JS.API.STREAM.INFO.LEADSMAN_STATUS" }, to: "leadsmanapi.info" }
     ]
@@ -211,6 +216,26 @@ async def test_a_reader_in_its_own_account_needs_three_imports(replicate, eventu
         await collector.bus.publish(status_subject("node-2"), body("node-2"))
         await eventually(lambda: collector.count("leadsman_bus_errors_total", kind="permission") >= 2)
         assert set(reader.replica.reports) == {"node-1"}
+
+
+async def test_a_sidecar_can_speak_only_for_its_driver_on_its_node(replicate, eventually, body):
+    """The server refuses every other subject, so the agent's word and that of other sidecars cannot be forged."""
+    driver = "nfs.csi.k8s.io"
+    with NatsServer(config=ACCOUNTS) as server:
+        address = server.url.removeprefix("nats://")
+        await ensure_streams((f"nats://provisioner:p@{address}",))
+        sidecar = replicate(f"nats://sidecar:p@{address}")
+        reader = replicate(
+            f"nats://filter:p@{address}", api=StreamApi(info="leadsmanapi.info", direct_get="leadsmanapi.get")
+        )
+        await eventually(lambda: reader.replica.synced and sidecar.bus.connected)
+        before = sidecar.count("leadsman_bus_errors_total", kind="permission")
+        for node, scope in (("node-1", ""), ("node-1", "smb.csi.k8s.io"), ("node-2", driver)):
+            await sidecar.bus.publish(status_subject(node, scope), body(node, scope=scope))
+        await eventually(lambda: sidecar.count("leadsman_bus_errors_total", kind="permission") >= before + 3)
+        await sidecar.bus.publish(status_subject("node-1", driver), body("node-1", scope=driver))
+        await eventually(lambda: reader.replica.reports)
+        assert set(reader.replica.reports) == {f"node-1/{driver}"}
 
 
 async def test_an_answer_that_is_no_stream_information_is_only_a_failed_snapshot(server, raw, replicate, eventually):

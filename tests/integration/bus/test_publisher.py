@@ -1,14 +1,16 @@
+import dataclasses
 import time
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from leadsman.bus.connect import Bus, BusSettings
+from leadsman.bus.errors import SubjectError
 from leadsman.bus.publish import ReportPublisher
 from leadsman.bus.subjects import status_subject
 from leadsman.domain.clock import SystemClock
 from leadsman.domain.reasons import Reason
-from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
+from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus, VolumeStatus
 from leadsman.domain.states import State
 from leadsman.wire.report import decode_report
 
@@ -39,10 +41,11 @@ def publisher(server, run):
     registry = CollectorRegistry()
     bus = Bus(BusSettings((server.url,), "collector/node-1", reconnect_jitter_s=0.05), registry)
 
-    def make(heartbeat_s: float) -> ReportPublisher:
+    def make(heartbeat_s: float, scope: str = "") -> ReportPublisher:
         made = ReportPublisher(
             bus,
             NODE,
+            scope=scope,
             epoch=7,
             clock=SystemClock(),
             registry=registry,
@@ -99,12 +102,16 @@ async def test_the_state_is_published_once_more_after_a_reconnect(server, publis
 async def test_a_node_on_which_everything_is_broken_is_still_heard(publisher, wire, eventually):
     """Too long a report loses its texts, not its states; one that is too long even then is counted."""
     made = publisher(heartbeat_s=60)
-    broken = tuple(storage(State.UNHEALTHY, "no route to host " * 20, f"nfs-{number}") for number in range(60))
-    made.update(report(broken), urgent=True)
+    broken = tuple(storage(State.UNHEALTHY, "no route to host " * 20, f"nfs-{number}") for number in range(50))
+    bad = tuple(
+        VolumeStatus("nfs", f"pv-{number}", State.UNHEALTHY, Reason.MOUNT_HUNG, "stuck " * 20) for number in range(60)
+    )
+    made.update(dataclasses.replace(report(broken), bad_volumes=bad), urgent=True)
     await eventually(lambda: len(wire) == 1)
-    assert len(wire[0][1].storages) == 60
-    assert {seen.message for seen in wire[0][1].storages} == {""}
-    made.update(report(broken * 4), urgent=True)
+    seen = wire[0][1]
+    assert (len(seen.storages), len(seen.bad_volumes)) == (50, 60)
+    assert {one.message for one in (*seen.storages, *seen.bad_volumes)} == {""}
+    made.update(report(broken * 5), urgent=True)
     result = {"result": "too_large"}
     await eventually(lambda: publisher.registry.get_sample_value("leadsman_report_publishes_total", result) == 1)
 
@@ -122,3 +129,23 @@ async def test_failures_are_counted_and_the_last_word_can_be_said(server, publis
     assert not await made.publish_now()
     result = {"result": "failed"}
     assert publisher.registry.get_sample_value("leadsman_report_publishes_total", result) == 1
+
+
+async def test_a_sidecar_publishes_beside_the_agent_and_every_replica_believes_it(
+    server, publisher, replicate, eventually
+):
+    """The publisher stamps the scope, so that subject and body agree whatever it is given."""
+    made = publisher(heartbeat_s=60, scope="nfs.csi.k8s.io")
+    made.update(report((storage(State.HEALTHY),)), urgent=True)
+    one = replicate(server.url)
+    await eventually(lambda: one.replica.reports)
+    assert set(one.replica.reports) == {f"{NODE}/nfs.csi.k8s.io"}
+    assert one.replica.reports[f"{NODE}/nfs.csi.k8s.io"].scope == "nfs.csi.k8s.io"
+
+
+def test_a_scope_that_is_no_driver_is_refused_at_once(server):
+    """No subject exists for it; the collector must not start and then be heard by nobody."""
+    registry = CollectorRegistry()
+    bus = Bus(BusSettings((server.url,), "collector/node-1"), registry)
+    with pytest.raises(SubjectError, match="is not a CSI driver name"):
+        ReportPublisher(bus, NODE, scope="kubernetes.io/nfs", epoch=7, clock=SystemClock(), registry=registry)

@@ -1,12 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.bus.cache import ReportCache
+from leadsman.bus.cache import MAX_SIDECARS, ReportCache
 from leadsman.domain.report import NodeReport, Sequence
 
 
-def report(node: str, epoch: int, seq: int, boot_id: str = "") -> NodeReport:
-    return NodeReport(node, Sequence(epoch, seq), 10.0, (), boot_id=boot_id)
+def report(node: str, epoch: int, seq: int, boot_id: str = "", scope: str = "") -> NodeReport:
+    return NodeReport(node, Sequence(epoch, seq), 10.0, (), boot_id=boot_id, scope=scope)
 
 
 ARRIVALS = st.lists(
@@ -70,6 +70,46 @@ def test_a_full_cache_still_takes_known_nodes():
     cache = ReportCache(max_nodes=1)
     cache.merge(report("a", 1, 1), current_at=0.0)
     assert cache.full_for("b")
+    assert not cache.full_for("a")
+
+
+def test_an_agent_and_sidecars_of_a_node_do_not_touch_each_other():
+    """Each has its own sequence, its own age and its own end; together they are one node."""
+    cache = ReportCache(max_nodes=10)
+    assert cache.merge(report("a", 5, 9), current_at=0.0)
+    assert cache.merge(report("a", 1, 1, scope="nfs"), current_at=40.0)
+    assert cache.merge(report("a", 1, 1, scope="smb"), current_at=60.0)
+    assert not cache.merge(report("a", 1, 1, scope="smb"), current_at=70.0)
+    assert cache.ages(link_now=100.0) == {"a": 100.0, "a/nfs": 60.0, "a/smb": 40.0}
+    assert (cache.nodes, cache.sidecars) == (1, 2)
+    assert cache.reporters("a") == ("a", "a/nfs", "a/smb")
+
+    assert cache.expire(link_now=100.0, after_s=60.0) == ["a", "a/nfs"]
+    assert (cache.nodes, cache.reporters("a")) == (1, ("a/smb",))
+    assert cache.forget("a/smb")
+    assert not cache.forget("a/smb")
+    assert (cache.nodes, cache.reporters("a"), dict(cache.reports)) == (0, (), {})
+
+
+def test_a_sidecar_whose_clock_went_back_is_believed_by_itself():
+    """The agent's boot id is no reason to doubt it, nor is the agent's own sequence."""
+    cache = ReportCache(max_nodes=10)
+    cache.merge(report("a", 9, 5, "old"), current_at=0.0)
+    cache.merge(report("a", 9, 5, "old", scope="nfs"), current_at=0.0)
+    assert cache.step_back(report("a", 1, 1, "new", scope="nfs"), link_now=1.0)
+    assert cache.reports["a"].sequence == Sequence(9, 5)
+
+
+def test_a_node_cannot_fill_memory_with_sidecars():
+    """A new one beyond the bound is refused; known ones and the agent are still heard."""
+    cache = ReportCache(max_nodes=1)
+    cache.merge(report("a", 1, 1), current_at=0.0)
+    for number in range(MAX_SIDECARS):
+        assert not cache.crowded_for(report("a", 1, 1, scope=f"d{number}"))
+        cache.merge(report("a", 1, 1, scope=f"d{number}"), current_at=0.0)
+    assert cache.crowded_for(report("a", 1, 1, scope="one-more"))
+    assert not cache.crowded_for(report("a", 1, 2, scope="d0"))
+    assert not cache.crowded_for(report("a", 1, 1))
     assert not cache.full_for("a")
 
 

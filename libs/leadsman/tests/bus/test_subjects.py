@@ -28,6 +28,28 @@ def test_what_is_no_node_name_is_refused_with_advice(node):
         status_subject(node)
 
 
+DRIVERS = st.lists(
+    st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9]{0,10}[A-Za-z0-9])?", fullmatch=True), min_size=1, max_size=4
+)
+
+
+@given(DRIVERS.map(".".join).filter(lambda name: len(name) <= 63))
+def test_every_driver_name_survives_the_way_there_and_back(driver):
+    """One token after the node's; upper case stays, so that no two drivers share a subject."""
+    subject = status_subject("a.b", driver)
+    assert subject.count(".") == 4
+    assert subject.removeprefix("leadsman.v1.status.a_b.").replace("_", ".") == driver
+
+
+@pytest.mark.parametrize(
+    "driver", ["a_b", "*", ">", "a.*", "a..b", ".a", "a.", "-a", "a b", "a\n", "kubernetes.io/nfs", "x" * 64, "\u212a"]
+)
+def test_what_is_no_driver_name_is_refused_with_advice(driver):
+    """The last one is a Kelvin sign, which is a K when case is ignored."""
+    with pytest.raises(SubjectError, match=r"is not a CSI driver name .* use the name that the driver's GetPluginInfo"):
+        status_subject("node-1", driver)
+
+
 def test_decision_subjects_are_one_per_verb():
     """A verb is a plain word, so that nobody can leave the decision prefix."""
     assert decision_subject("filter") == "leadsman.v1.decision.filter"

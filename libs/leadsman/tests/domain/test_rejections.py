@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.domain.health_index import Health, HealthIndex, levels, treatment
+from leadsman.domain.health import Health, treatment
+from leadsman.domain.health_index import HealthIndex, levels
 from leadsman.domain.reasons import Reason
 from leadsman.domain.rejections import filter_answer, reject, rejecting
 from leadsman.domain.report import StorageKey, StorageStatus
+from leadsman.domain.requirements import Requirement
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
 from leadsman.domain.verdicts import Rejection
-from leadsman.testing.reports import index_of, report, status, storage_key
+from leadsman.testing.reports import index_of, report, status, storage_key, volume
 
 NFS = storage_key("nfs")
 NFS_A = storage_key("nfs/a")
@@ -122,15 +124,24 @@ POLICIES = st.builds(
     st.builds(DriverPolicy, TREATMENTS, TREATMENTS),
     st.dictionaries(st.just("smb"), st.builds(DriverPolicy, TREATMENTS, TREATMENTS)),
 )
-World = dict[str, tuple[dict[str, State], float]]
+VOLUMES = ["nfs/pv-1", "nfs/pv-2", "smb/pv-1"]
+World = dict[str, tuple[dict[str, State], float, set[str]]]
 WORLDS = st.dictionaries(
     st.sampled_from(NODES),
     st.tuples(
         st.dictionaries(st.sampled_from([str(key) for key in KEYS]), st.sampled_from(list(State))),
         st.sampled_from([0, 40, 400]),
+        st.sets(st.sampled_from(VOLUMES)),
     ),
 )
-NEEDS = st.sets(st.sampled_from(KEYS)).map(lambda needs: tuple(sorted(needs)))
+NEEDS = st.lists(
+    st.builds(
+        lambda key, name: Requirement(key.driver, key.backend, name),
+        st.sampled_from(KEYS),
+        st.sampled_from(["pv-1", "pv-2", "pv-3"]),
+    ),
+    max_size=3,
+)
 
 
 def may_run(index: HealthIndex, states: Mapping[StorageKey, Health], needs: tuple[StorageKey, ...]) -> bool:
@@ -142,15 +153,17 @@ def may_run(index: HealthIndex, states: Mapping[StorageKey, Health], needs: tupl
     return True
 
 
-@given(policy=POLICIES, world=WORLDS, needs=NEEDS)
+@given(policy=POLICIES, world=WORLDS, needed=NEEDS)
 def test_the_answer_equals_the_rule_applied_to_each_node(
-    policy: StoragePolicy, world: World, needs: tuple[StorageKey, ...]
+    policy: StoragePolicy, world: World, needed: list[Requirement]
 ) -> None:
-    """Merging per storage gives the same verdict as judging node by node, known or not, in either form."""
+    """Merging per storage and volume gives the verdict of judging node by node, known or not, in either form."""
     index = HealthIndex(policy)
-    for node, (states, age_s) in world.items():
-        index.apply(report(node, *[status(text, state) for text, state in states.items()]), age_s, 0)
-    answer = filter_answer(index, needs)
+    for node, (states, age_s, bad) in world.items():
+        listed = [status(text, state) for text, state in states.items()]
+        index.apply(report(node, *listed, volumes=map(volume, bad)), age_s, 0)
+    needs = tuple(sorted({need.key for need in needed}))
+    answer = filter_answer(index, needs, needed)
 
     assert not answer.allowed & answer.rejected.keys()
     for node in [*NODES, "never heard of"]:
@@ -160,4 +173,6 @@ def test_the_answer_equals_the_rule_applied_to_each_node(
             for state in State
             if node in index.in_state(key, state)
         }
-        assert may_run(index, in_force, needs) == (answer.verdict(node) is None), node
+        _, age_s, bad = world.get(node, ({}, 0, set[str]()))
+        volumes_well = age_s > 330 or not bad & {f"{need.driver}/{need.volume}" for need in needed}
+        assert (may_run(index, in_force, needs) and volumes_well) == (answer.verdict(node) is None), node

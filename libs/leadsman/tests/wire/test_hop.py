@@ -22,12 +22,20 @@ NODES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,20}[a-z0-9])?", fullmatch=True)
 REJECTIONS = st.builds(Rejection, st.sampled_from(list(Reason)), st.sampled_from(["nfs.csi.k8s.io", "smb", "x"]))
 
 
-@given(rejected=st.dictionaries(NODES, REJECTIONS), allowed=st.frozensets(NODES), otherwise=st.none() | REJECTIONS)
+@given(
+    rejected=st.dictionaries(NODES, REJECTIONS),
+    allowed=st.frozensets(NODES),
+    otherwise=st.none() | REJECTIONS,
+    volumes=st.dictionaries(NODES, REJECTIONS),
+)
 def test_a_verdict_comes_out_as_it_went_in(
-    rejected: dict[str, Rejection], allowed: frozenset[str], otherwise: Rejection | None
+    rejected: dict[str, Rejection],
+    allowed: frozenset[str],
+    otherwise: Rejection | None,
+    volumes: dict[str, Rejection],
 ) -> None:
     """Both forms, any number of nodes and reasons, with id and generation."""
-    answer = FilterAnswer(rejected, allowed if otherwise else frozenset(), otherwise)
+    answer = FilterAnswer(rejected, allowed if otherwise else frozenset(), otherwise, volumes)
     message = filter_pb2.FilterResponse.FromString(encode_filter_answer(7, 8, answer).SerializeToString())
 
     assert answer == decode_filter_answer(message)

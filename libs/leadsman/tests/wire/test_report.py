@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.domain.reasons import Reason
-from leadsman.domain.report import NodeReport, ProbeContext, Sequence, StorageKey, StorageStatus
+from leadsman.domain.report import NodeReport, ProbeContext, Sequence, StorageKey, StorageStatus, VolumeStatus
 from leadsman.domain.states import Evidence, State
-from leadsman.testing.reports import report, status
+from leadsman.testing.reports import report, status, volume
 from leadsman.wire.errors import WireError
-from leadsman.wire.report import MAX_BODY_BYTES, MAX_STORAGES, decode_report, encode_report
+from leadsman.wire.report import MAX_BODY_BYTES, MAX_STORAGES, MAX_VOLUMES, decode_report, encode_report
 
 TEXT = st.text(max_size=12)
 SECONDS = st.floats(0, 1e9, allow_nan=False).map(lambda value: round(value, 3))
+SHARES = st.none() | st.floats(0, 1).map(lambda value: round(value, 4))
 STATUSES = st.builds(
     StorageStatus,
     key=st.builds(StorageKey, TEXT, TEXT),
@@ -24,6 +25,17 @@ STATUSES = st.builds(
     message=TEXT,
     since_epoch_s=SECONDS,
     latency_s=st.none() | SECONDS,
+    used=SHARES,
+    inodes_used=SHARES,
+)
+VOLUMES = st.builds(
+    VolumeStatus,
+    driver=TEXT,
+    volume=TEXT,
+    state=st.sampled_from(list(State)),
+    reason=st.sampled_from(list(Reason)),
+    message=TEXT,
+    since_epoch_s=SECONDS,
 )
 REPORTS = st.builds(
     NodeReport,
@@ -37,6 +49,8 @@ REPORTS = st.builds(
     facts=st.dictionaries(TEXT, TEXT | SECONDS, max_size=3),
     sent_epoch_s=SECONDS,
     probe=st.none() | st.builds(ProbeContext, TEXT, TEXT, st.integers(0, 255)),
+    bad_volumes=st.lists(VOLUMES, max_size=3).map(tuple),
+    scope=TEXT,
 )
 
 
@@ -79,7 +93,14 @@ def body_with(**changes: object) -> bytes:
         ({"storages": [{"driver": "x", "latency_s": -0.1}]}, "latency_s"),
         ({"trace": {"trace_id": "", "span_id": "", "flags": 256}}, "flags"),
         ({"storages": [{"driver": 5}]}, "driver"),
-        ({"storages": [{"driver": "x"}] * (MAX_STORAGES + 1)}, "over the limit"),
+        ({"storages": [{"driver": "x"}] * (MAX_STORAGES + 1)}, "storages, over the limit"),
+        ({"storages": [{"driver": "x", "used": -0.001}]}, "used"),
+        ({"storages": [{"driver": "x", "used": 1.001}]}, "used"),
+        ({"storages": [{"driver": "x", "inodes_used": 2}]}, "inodes_used"),
+        ({"scope": 5}, "scope"),
+        ({"bad_volumes": [{"driver": "x"}]}, "volume"),
+        ({"bad_volumes": [{"driver": "x", "volume": "pv", "since": -1}]}, "since"),
+        ({"bad_volumes": [{"driver": "x", "volume": "pv"}] * (MAX_VOLUMES + 1)}, "bad volumes, over the limit"),
     ],
 )
 def test_a_report_with_a_wrong_part_is_refused_by_name(changes: dict[str, object], words: str) -> None:
@@ -97,6 +118,8 @@ def test_a_number_that_is_none_is_refused_in_every_place(number: str) -> None:
         {"facts": {"load": 0}},
         {"storages": [{"driver": "x", "since": 0}]},
         {"storages": [{"driver": "x", "latency_s": 0}]},
+        {"storages": [{"driver": "x", "used": 0}]},
+        {"bad_volumes": [{"driver": "x", "volume": "pv", "since": 0}]},
     )
     for place in places:
         body = json.dumps({"v": 1, "node": "n1", "epoch": 1, "seq": 1, **place}).replace(": 0", f": {number}")
@@ -111,6 +134,36 @@ def test_words_of_a_newer_collector_are_never_read_as_healthy() -> None:
     (read,) = decode_report(body_with(storages=[storage], mood="good")).storages
 
     assert (read.state, read.reason, read.evidence) == (State.UNKNOWN, Reason.UNRECOGNISED, Evidence.CONTROL_PLANE)
+
+
+def test_words_of_a_newer_collector_about_a_volume_are_never_read_as_healthy() -> None:
+    """With storages in words of today or of tomorrow; what is left out is unknown as well."""
+    told = {"driver": "x", "volume": "pv-1", "state": "WOBBLY", "reason": "SolarFlare", "colour": "red"}
+    for storages in ([], [{"driver": "x", "state": "WOBBLY"}]):
+        body = body_with(storages=storages, bad_volumes=[told, {"driver": "x", "volume": "pv-2"}], scope="x")
+        read = decode_report(body)
+
+        assert read.scope == "x"
+        assert read.bad_volumes == (
+            VolumeStatus("x", "pv-1", State.UNKNOWN, Reason.UNRECOGNISED),
+            VolumeStatus("x", "pv-2", State.UNKNOWN, Reason.UNRECOGNISED),
+        )
+
+
+def test_a_filesystem_that_counts_oddly_does_not_silence_its_node() -> None:
+    """Receivers would refuse the whole report, so a share is moved into its bounds by the sender."""
+    odd = status("nfs", State.HEALTHY)._replace(used=1.7, inodes_used=-0.2)
+    (read,) = decode_report(encode_report(report("n1", odd))).storages
+
+    assert (read.used, read.inodes_used) == (1.0, 0.0)
+
+
+def test_a_report_without_news_of_volumes_is_as_short_as_before() -> None:
+    """What is usual is not written: most reports of most nodes are so."""
+    body = encode_report(report("n1", status("nfs", State.HEALTHY)))
+
+    assert not any(word in body for word in (b"scope", b"bad_volumes", b"used"))
+    assert b"bad_volumes" in encode_report(report("n1", volumes=[volume("nfs/pv-1")]))
 
 
 def test_empty_words_mean_what_absent_ones_mean() -> None:
@@ -141,3 +194,11 @@ def test_a_report_too_large_for_the_bus_is_refused_by_its_sender() -> None:
 
     with pytest.raises(WireError, match="watch fewer backends"):
         encode_report(large)
+
+
+def test_a_report_that_every_receiver_would_refuse_is_refused_by_its_sender() -> None:
+    """A node must not fall silent without a word; its collector leaves the least bad out."""
+    with pytest.raises(WireError, match="65 bad volumes, over the limit"):
+        encode_report(report("n1", volumes=[volume("nfs/pv")] * (MAX_VOLUMES + 1)))
+    with pytest.raises(WireError, match="257 storages, over the limit"):
+        encode_report(report("n1", *[status("nfs", State.HEALTHY)] * (MAX_STORAGES + 1)))

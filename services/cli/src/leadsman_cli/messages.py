@@ -29,13 +29,29 @@ class StorageView(msgspec.Struct, frozen=True):
     for_s: float
 
 
+class VolumeView(msgspec.Struct, frozen=True):
+    """A PersistentVolume that is not well on a node although its backend may be; `for_s` is in seconds."""
+
+    driver: str
+    volume: str
+    state: str
+    reason: str
+    message: str
+    for_s: float
+
+
 class NodeView(msgspec.Struct, frozen=True):
-    """A node as the bus shows it; `report_age_s` is None as long as it has never reported."""
+    """A node as the bus shows it.
+
+    `report_age_s` is None as long as it has never reported; on a node with sidecars it is the age of the report that is
+    overdue the longest. `storages` and `bad_volumes` are what all its reporters say together.
+    """
 
     name: str
     report_age_s: float | None
     storages: list[StorageView]
     broken_by: list[str]
+    bad_volumes: list[VolumeView] = []
 
 
 class DecisionView(msgspec.Struct, frozen=True):

@@ -160,7 +160,9 @@ def _write_collector_config(path: Path, port: int) -> None:
         "apiVersion: leadsman.dev/v1alpha1\n"
         "kind: HealthCollectorConfiguration\n"
         "endpoints:\n"
-        f"  - {{driver: {DRIVER}, backend: {BACKEND}, address: '127.0.0.1:{port}'}}\n",
+        f"  - {{driver: {DRIVER}, backend: {BACKEND}, address: '127.0.0.1:{port}'}}\n"
+        # Breaking and healing by hand, again and again, is what this pipeline is for.
+        "flapping: {changes: 100}\n",
         encoding="utf-8",
     )
 
@@ -185,6 +187,7 @@ def _mount_command(point: Path) -> tuple[str, ...]:
 def _collector_command(name: str, directory: Path, nats_url: str) -> tuple[str, ...]:
     return python(
         "leadsman_health_collector",
+        "run",
         *("--node-name", name),
         *("--kubelet-dir", str(directory / "kubelet")),
         *("--config", str(directory / "collector.yaml")),

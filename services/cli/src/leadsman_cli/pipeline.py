@@ -14,6 +14,7 @@ from leadsman.bus.connect import Bus, BusSettings
 from leadsman.bus.replica import Replica
 from leadsman.bus.streams import ensure_streams
 from leadsman.bus.subjects import DECISION
+from leadsman.domain.report import node_of
 from leadsman.testing.pages import page
 from leadsman.testing.sockets import free_ports
 from leadsman.testing.waiting import eventually
@@ -84,7 +85,9 @@ class Pipeline:
             group.create_task(serve_control(self._workspace.control, self._on_request), name="control")
             await self._start_nats()
             bus = Bus(BusSettings.for_service((self._nats_url,), "leadsman-cli"), CollectorRegistry())
-            self._replica = Replica(bus, registry=CollectorRegistry(), listener=self._board)
+            self._replica = Replica(
+                bus, registry=CollectorRegistry(), listener=self._board, on_forget=self._board.on_forget
+            )
             await bus.subscribe(f"{DECISION}.*", self._board.on_decision_message)
             group.create_task(bus.run(), name="bus")
             group.create_task(self._replica.run(), name="replica")
@@ -186,7 +189,10 @@ class Pipeline:
 
     def status(self) -> Status:
         """The picture at this moment."""
-        ages = self._replica.ages() if self._replica else {}
+        ages: dict[str, float] = {}
+        for reporter, age_s in (self._replica.ages() if self._replica else {}).items():
+            node = node_of(reporter)
+            ages[node] = max(age_s, ages.get(node, 0.0))
         return Status(
             gateway=self.gateway_url,
             nats=self._nats_url,

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from leadsman.domain.durations import format_duration
-from leadsman_cli.messages import DecisionView, NodeView, Status, StorageView
+from leadsman_cli.messages import DecisionView, NodeView, Status, StorageView, VolumeView
 from leadsman_cli.scheduling import Attempt
 
 _STYLES = {"HEALTHY": "green", "DEGRADED": "yellow", "UNHEALTHY": "bold red", "UNKNOWN": "magenta"}
@@ -26,19 +26,27 @@ def print_table(table: Table) -> None:
 
 
 def status_table(status: Status) -> Table:
-    """One row per node and one column per storage that any node reports."""
-    keys = sorted({(storage.driver, storage.backend) for node in status.nodes for storage in node.storages})
+    """One row per node and one column per storage that any node reports; below a node its bad volumes."""
+    keys = sorted(
+        {(storage.driver, storage.backend) for node in status.nodes for storage in node.storages}
+        | {(volume.driver, "") for node in status.nodes for volume in node.bad_volumes}
+    )
     table = _columns("NODE", *("/".join(filter(None, key)) for key in keys), "REPORT", "BROKEN BY")
     for node in status.nodes:
         found = {(storage.driver, storage.backend): storage for storage in node.storages}
-        cells = [_storage_cell(found[key]) if key in found else Text("-", "dim") for key in keys]
+        cells = [_state_cell(found[key]) if key in found else Text("-", "dim") for key in keys]
         table.add_row(node.name, *cells, _report_cell(node), Text(", ".join(node.broken_by) or "-"))
+        for volume in node.bad_volumes:
+            table.add_row(
+                f"  volume {volume.volume}",
+                *[_state_cell(volume) if key == (volume.driver, "") else Text() for key in keys],
+            )
     return table
 
 
-def _storage_cell(storage: StorageView) -> Text:
-    words = " ".join(filter(None, (storage.state, storage.reason)))
-    return Text.assemble((words, _STYLES.get(storage.state, "dim")), (f" {format_duration(storage.for_s)}", "dim"))
+def _state_cell(shown: StorageView | VolumeView) -> Text:
+    words = " ".join(filter(None, (shown.state, shown.reason)))
+    return Text.assemble((words, _STYLES.get(shown.state, "dim")), (f" {format_duration(shown.for_s)}", "dim"))
 
 
 def _report_cell(node: NodeView) -> Text:

@@ -71,11 +71,10 @@ class Lines:
             self._print(line)
 
     def _on_change(self, change: Change) -> None:
-        status = change.status
-        words = " ".join(filter(None, (status.state.value, status.reason.value if status.reason else "")))
+        words = " ".join(filter(None, (change.state or "no longer bad", change.reason)))
         before = f" (was {change.before})" if change.before else ""
-        detail = f": {status.message}" if status.message else ""
-        self._emit(f"{clock_time(self._clock.epoch())} {change.node} {status.key} {words}{before}{detail}")
+        detail = f": {change.message}" if change.message else ""
+        self._emit(f"{clock_time(self._clock.epoch())} {change.node} {change.name} {words}{before}{detail}")
 
     def _on_decision(self, decision: DecisionView) -> None:
         self._emit(f"{clock_time(decision.at)} {decision.verb} {decision.pod}: {decision_words(decision)}")

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable
 
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.rejections import filter_answer
-from leadsman.runtime.hop.answers import Needs
+from leadsman.domain.rejections import filter_answer, volume_rejections
+from leadsman.runtime.hop.answers import Needs, Volumes
 from leadsman.runtime.hop.command import hop_command
 from leadsman.runtime.hop.process import HopDefinition, HopParts
 from leadsman.runtime.hop.service import HopMethod
 from leadsman.v1.filter_pb2 import FilterRequest, FilterResponse
-from leadsman.wire.hop import encode_filter_answer
+from leadsman.wire.hop import encode_filter_answer, pack_rejections
 from leadsman_filter.metrics import RejectedNodes
 from leadsman_filter.wake import WakePublisher
 
@@ -22,6 +22,12 @@ def render(index: HealthIndex, needs: Needs) -> bytes:
     return encode_filter_answer(0, 0, filter_answer(index, needs)).SerializeToString()
 
 
+def render_volumes(index: HealthIndex, volumes: Volumes) -> bytes:
+    """The encoded addition to the answer for pods that need `volumes`."""
+    rejected = volume_rejections(index, volumes)
+    return FilterResponse(volumes=pack_rejections(rejected)).SerializeToString() if rejected else b""
+
+
 def extras(parts: HopParts) -> dict[str, Awaitable[None]]:
     """Wake-ups on recovery, and the metric of what is rejected."""
     index = parts.cache.index
@@ -32,7 +38,7 @@ def extras(parts: HopParts) -> dict[str, Awaitable[None]]:
 
 
 main = hop_command(
-    HopDefinition(METHOD, render, extras),
+    HopDefinition(METHOD, render, extras, render_volumes),
     9201,
     """Tell gateways which nodes a pod must be kept off.
 

@@ -9,14 +9,15 @@ from prometheus_client.registry import Collector
 
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.reasons import Reason
-from leadsman.domain.rejections import rejecting
+from leadsman.domain.rejections import reject, rejecting
 from leadsman.domain.states import State
 
 
 class RejectedNodes(Collector):
-    """`leadsman_filter_nodes_rejected{reason}`: nodes with some storage that rejects for that reason.
+    """`leadsman_filter_nodes_rejected{reason}` and `leadsman_filter_volumes_rejected{reason}`, counted when scraped.
 
-    Counted when scraped. A node with two reasons counts under both.
+    The first counts nodes with some storage that rejects for that reason, and a node with two reasons under both. The
+    second counts volumes that are bad by themselves, once for each node on which they are.
     """
 
     def __init__(self, index: HealthIndex, registry: CollectorRegistry) -> None:
@@ -36,3 +37,19 @@ class RejectedNodes(Collector):
         for reason in Reason:
             family.add_metric([reason.value], counts[reason])
         yield family
+        yield self._volumes()
+
+    def _volumes(self) -> GaugeMetricFamily:
+        counts = Counter(
+            reject(health, volume.driver).reason
+            for volume in self._index.volumes()
+            for health in self._index.refusing(volume).values()
+        )
+        family = GaugeMetricFamily(
+            "leadsman_filter_volumes_rejected",
+            "Bad volumes, once for each node that keeps off the pods that need them, by reason.",
+            labels=["reason"],
+        )
+        for reason in Reason:
+            family.add_metric([reason.value], counts[reason])
+        return family

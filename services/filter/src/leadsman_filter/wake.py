@@ -11,12 +11,11 @@ from prometheus_client import CollectorRegistry, Counter
 from leadsman.bus.connect import Bus
 from leadsman.bus.subjects import WAKE
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.report import StorageKey
 from leadsman.telemetry.logs import get_logger
 from leadsman.wire.notices import WakeNotice, encode_notice
 
 MAX_NAMED = 64
-"""Storages named in one notice; they inform people, the gateway wakes all rejected pods anyway."""
+"""Storages and volumes named in one notice; they inform people, the gateway wakes all rejected pods anyway."""
 
 log = get_logger("filter.wake")
 
@@ -32,7 +31,7 @@ class WakePublisher:
         self._bus = bus
         self._index = index
         self._instance = instance
-        self._pending: set[StorageKey] = set()
+        self._pending: set[str] = set()
         self._owed = False
         self._due = asyncio.Event()
         self._notices = Counter(
@@ -63,7 +62,7 @@ class WakePublisher:
 
     async def _publish(self) -> None:
         self._pending |= self._index.take_recovered()
-        named = sorted(str(key) for key in self._pending)[:MAX_NAMED]
+        named = sorted(self._pending)[:MAX_NAMED]
         notice = WakeNotice(self._instance, self._index.changes, named)
         self._owed = not await self._bus.publish(WAKE, encode_notice(notice))
         self._notices.labels("kept" if self._owed else "sent").inc()

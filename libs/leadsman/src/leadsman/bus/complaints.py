@@ -23,11 +23,11 @@ class Complaints:
         if self._loud(reason):
             log.warning("dropped a node report", subject=subject, reason=reason.value, error=words)
 
-    def stepped_back(self, node: str, boot_id: str) -> None:
-        """A node whose clock went back and which is believed nevertheless."""
+    def stepped_back(self, reporter: str, boot_id: str) -> None:
+        """A reporter whose node's clock went back and which is believed nevertheless."""
         self._metrics.stepped_back.inc()
         if self._loud("stepped_back"):
-            log.warning("the clock of a node went back; following its present life", node=node, boot_id=boot_id)
+            log.warning("the clock of a node went back; following its present life", reporter=reporter, boot_id=boot_id)
 
     def not_loaded(self, result: str, words: str) -> None:
         """A snapshot that could not be read; `result` is the metric's label."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from nats.aio.msg import Msg
 
-from leadsman.bus.cache import ReportCache
+from leadsman.bus.cache import MAX_SIDECARS, ReportCache
 from leadsman.bus.complaints import Complaints
 from leadsman.bus.metrics import ReplicaMetrics
 from leadsman.bus.screening import Drop, ScreeningError, check_live, screen
@@ -18,7 +18,7 @@ class ReplicaListener(Protocol):
     """Who turns reports into answers."""
 
     def on_report(self, report: NodeReport, age_s: float) -> None:
-        """A report newer than any before of its node has entered the cache; called synchronously, must not block."""
+        """A report newer than any before of its reporter is in the cache; called synchronously, must not block."""
         ...
 
 
@@ -57,7 +57,7 @@ class Intake:
             if self._cache.merge(report, now):
                 self._accepted(report, "live")
             elif self._cache.step_back(report, now):
-                self._complaints.stepped_back(report.node, report.boot_id)
+                self._complaints.stepped_back(report.reporter, report.boot_id)
                 self._accepted(report, "live")
             else:
                 self._metrics.dropped.labels(Drop.OLD).inc()
@@ -89,13 +89,19 @@ class Intake:
     def _screened(self, subject: str, body: bytes) -> NodeReport:
         # The server's clock counts too: if only ours is slow, every collector would seem to live in the future.
         report = screen(subject, body, self._clock.epoch() + max(0.0, self.server_lead))
+        if report.reporter not in self._cache.reports:
+            self._check_room(report)
+        return report
+
+    def _check_room(self, report: NodeReport) -> None:
         if self._cache.full_for(report.node):
             raise ScreeningError(Drop.TOO_MANY_NODES, "the cache is full; is someone inventing nodes?")
-        return report
+        if self._cache.crowded_for(report):
+            raise ScreeningError(Drop.TOO_MANY_SIDECARS, f"node {report.node} has {MAX_SIDECARS} sidecars already")
 
     def _accepted(self, report: NodeReport, path: str) -> None:
         self._metrics.merged[path].inc()
-        at = self._cache.current_at(report.node)
+        at = self._cache.current_at(report.reporter)
         try:
             self._listener.on_report(report, 0.0 if at is None else max(0.0, self._link_now() - at))
         except Exception:  # the listener's fault, not the message's: it is in the cache

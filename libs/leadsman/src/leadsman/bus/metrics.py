@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from leadsman.bus.cache import ReportCache
+
 
 class BusMetrics:
     """Series of one connection to NATS."""
@@ -54,6 +56,9 @@ class ReplicaMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.nodes = Gauge("leadsman_replica_nodes", "Nodes in the cache.", registry=registry)
+        self.sidecars = Gauge(
+            "leadsman_replica_sidecars", "Reporters in the cache that watch a single driver.", registry=registry
+        )
         self.synced = Gauge("leadsman_replica_synced", "1 once a whole snapshot was loaded.", registry=registry)
         self.frozen = Gauge("leadsman_replica_frozen", "1 while NATS is lost and ages stand still.", registry=registry)
         self.oldest = Gauge(
@@ -109,10 +114,15 @@ class ReplicaMetrics:
         )
 
     def follow(
-        self, ages: Callable[[], Mapping[str, float]], synced: Callable[[], bool], frozen: Callable[[], bool]
+        self,
+        cache: ReportCache,
+        ages: Callable[[], Mapping[str, float]],
+        synced: Callable[[], bool],
+        frozen: Callable[[], bool],
     ) -> None:
-        """Take the gauges' values from these functions whenever they are asked for."""
-        self.nodes.set_function(lambda: len(ages()))
+        """Take the gauges' values from these whenever they are asked for."""
+        self.nodes.set_function(lambda: cache.nodes)
+        self.sidecars.set_function(lambda: cache.sidecars)
         self.oldest.set_function(lambda: max(ages().values(), default=0.0))
         self.median.set_function(lambda: statistics.median(ages().values() or [0.0]))
         self.synced.set_function(synced)

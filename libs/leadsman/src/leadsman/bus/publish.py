@@ -74,14 +74,17 @@ class PublishSchedule:
 
 
 class ReportPublisher:
-    """Publishes one node's reports for as long as `run` runs.
+    """Publishes one reporter's reports for as long as `run` runs.
 
-    It stamps them: `epoch` is given by the caller and must be higher than in every earlier life of this collector
-    (milliseconds since 1970 at start, or the last one used plus one if the clock went back); `seq` counts
+    `scope` is the driver of a sidecar, empty for the node's agent. A sidecar's reports may list that driver's storages
+    and volumes only, or every replica refuses them.
+
+    It stamps them: with the scope; `epoch` is given by the caller and must be higher than in every earlier life of this
+    collector (milliseconds since 1970 at start, or the last one used plus one if the clock went back); `seq` counts
     publishes; `interval_s` is the heartbeat and `sent_epoch_s` the node's clock.
 
     Raises:
-        SubjectError: `node` is not a node name.
+        SubjectError: `node` is not a node name, or `scope` not a CSI driver name.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class ReportPublisher:
         bus: Bus,
         node: str,
         *,
+        scope: str = "",
         epoch: int,
         clock: Clock,
         registry: CollectorRegistry,
@@ -96,7 +100,8 @@ class ReportPublisher:
         uniform: Uniform = random.uniform,
     ) -> None:
         self._bus = bus
-        self._subject = status_subject(node)
+        self._subject = status_subject(node, scope)
+        self._scope = scope
         self._epoch = epoch
         self._clock = clock
         self._metrics = PublisherMetrics(registry)
@@ -167,6 +172,7 @@ class ReportPublisher:
         self._seq += 1
         stamped = dataclasses.replace(
             report,
+            scope=self._scope,
             sequence=Sequence(self._epoch, self._seq),
             interval_s=self._heartbeat,
             sent_epoch_s=self._clock.epoch(),
@@ -183,4 +189,8 @@ class ReportPublisher:
 
 
 def _without_messages(report: NodeReport) -> NodeReport:
-    return dataclasses.replace(report, storages=tuple(status._replace(message="") for status in report.storages))
+    return dataclasses.replace(
+        report,
+        storages=tuple(status._replace(message="") for status in report.storages),
+        bad_volumes=tuple(status._replace(message="") for status in report.bad_volumes),
+    )

@@ -1,11 +1,12 @@
 """A replica of all node reports in memory, fed by the bus.
 
-Live messages and snapshots meet in one merge by (epoch, seq), so their order does not matter and nothing goes back
-(but for a node whose clock did, see `ReportCache.step_back`).
+A node has a report of its agent, and may have some of sidecars; each reporter goes by its name (`NodeReport.reporter`),
+which is the node's for the agent. Live messages and snapshots meet in one merge by (epoch, seq), so their order does
+not matter and nothing goes back (but for a node whose clock did, see `ReportCache.step_back`).
 After every connect: the live subscription is already on its way (the bus sends it first, on the same connection),
 then the whole stream is read, and twice more what was stored since: a moment later, because a report published just
 before the subscription may be stored just after the snapshot; and two seconds later, because servers of a cluster
-may learn of the subscription late. A snapshot never removes a node.
+may learn of the subscription late. A snapshot never removes a report.
 
 Ages are link time (`leadsman.bus.link`): they stand still while the bus is frozen. Rows of a snapshot start with the
 age that the server's own clock gives them, so no node's clock takes part.
@@ -29,9 +30,9 @@ from leadsman.bus.metrics import ReplicaMetrics
 from leadsman.bus.settling import StreamSettling
 from leadsman.bus.snapshot import Row, StatusStream, StreamFacts
 from leadsman.bus.streams import StreamApi
-from leadsman.bus.subjects import STATUS
+from leadsman.bus.subjects import EVERY_STATUS
 from leadsman.domain.clock import Clock
-from leadsman.domain.report import NodeReport
+from leadsman.domain.report import NodeReport, node_of
 from leadsman.telemetry.logs import get_logger
 
 __all__ = ["Replica", "ReplicaListener"]
@@ -39,7 +40,7 @@ __all__ = ["Replica", "ReplicaListener"]
 log = get_logger("bus.replica")
 
 EXPIRE_AFTER_S = 900.0
-"""A node silent for this long (link time) leaves the cache; the stream keeps its report as long."""
+"""A reporter silent for this long (link time) leaves the cache; the stream keeps its report as long."""
 
 SETTLE_S = 0.1
 CATCH_UP_AFTER_S = 2.0
@@ -50,10 +51,10 @@ _RETRY_S = (0.25, 5.0)
 
 
 class Replica:
-    """The latest report of every node. Construct it, start `run`, and read; all reads are immediate.
+    """The latest report of every reporter. Construct it, start `run`, and read; all reads are immediate.
 
-    `reports` is a read-only live view of the latest report of every node.
-    `on_forget` is told of nodes that leave the cache by long silence or by `forget`. `clock` must be the bus's.
+    `reports` is a read-only live view of the latest reports by reporter name.
+    `on_forget` is told of reporters that leave the cache by long silence or by `forget`. `clock` must be the bus's.
     A stream younger than `stream_settle_s` does not make the replica synced: whatever made it new, most nodes may not
     have reported to it yet (see `leadsman.bus.settling`).
     """
@@ -96,7 +97,7 @@ class Replica:
             complaints=self._complaints,
             expire_after_s=expire_after_s,
         )
-        self._metrics.follow(self.ages, lambda: self._synced, lambda: self.frozen)
+        self._metrics.follow(self._cache, self.ages, lambda: self._synced, lambda: self.frozen)
 
     @property
     def synced(self) -> bool:
@@ -114,25 +115,29 @@ class Replica:
         now = self._clock.monotonic()
         return self._bus.link.silent_for(now) if self._bus.link.frozen(now) else 0.0
 
-    def age(self, node: str) -> float | None:
-        """Seconds since the report of `node` was current, frozen time not counted; None for an unknown node."""
-        at = self._cache.current_at(node)
+    def age(self, reporter: str) -> float | None:
+        """Seconds since the report of `reporter` was current, frozen time not counted; None for an unknown one."""
+        at = self._cache.current_at(reporter)
         return None if at is None else max(0.0, self._link_now() - at)
 
     def ages(self) -> Mapping[str, float]:
-        """`age` of every node, taken at one moment."""
+        """`age` of every reporter, taken at one moment."""
         return self._cache.ages(self._link_now())
 
     def forget(self, node: str) -> None:
-        """Drop `node`, for example because the cluster no longer has it; a later report brings it back."""
-        if self._cache.forget(node):
-            self._tell_forgotten(node)
+        """Drop `node` with all its reporters, for example because the cluster no longer has it.
+
+        A later report brings it back.
+        """
+        for reporter in self._cache.reporters(node):
+            self._cache.forget(reporter)
+            self._tell_forgotten(reporter)
 
     def describe(self) -> tuple[bool, str]:
         """Whether the replica is fit to answer from, and a sentence about it for /readyz."""
         if not self._synced:
             return False, f"no snapshot yet: {self._trouble}"
-        known = f"{len(self.reports)} nodes"
+        known = f"{self._cache.nodes} nodes"
         if self.frozen:
             return True, f"{known}; NATS silent for {self.frozen_for_s:.0f}s, last known states stand"
         return True, known
@@ -144,7 +149,7 @@ class Replica:
     async def run(self) -> None:
         """Keep the cache current, for ever; no message and no server can end it."""
         self._bus.on_connect(self._on_connect)
-        await self._bus.subscribe(f"{STATUS}.*", self._on_message)
+        await self._bus.subscribe(EVERY_STATUS, self._on_message)
         if self._bus.connected:
             self._wanted.set()
         async with asyncio.TaskGroup() as tasks:
@@ -184,7 +189,7 @@ class Replica:
         self._metrics.snapshot_seconds.observe(took)
         self._metrics.snapshot_rows.set(rows + late_rows)
         self._synced, self._trouble = True, ""
-        log.info("loaded the node reports", rows=rows + late_rows, nodes=len(self.reports), seconds=round(took, 4))
+        log.info("loaded the node reports", rows=rows + late_rows, nodes=self._cache.nodes, seconds=round(took, 4))
         if await self._undisturbed_for(CATCH_UP_AFTER_S):
             await self._load(first_seq=last_seq + 1)
 
@@ -237,10 +242,11 @@ class Replica:
                 raise
 
     async def _expire(self) -> None:
-        for node in self._cache.expire(self._link_now(), self._expire_after):
-            self._metrics.expired.inc()
-            log.info("forgot a node after long silence", node=node)
-            self._tell_forgotten(node)
+        for reporter in self._cache.expire(self._link_now(), self._expire_after):
+            if not self._cache.reporters(node_of(reporter)):
+                self._metrics.expired.inc()
+            log.info("forgot a node or its sidecar after long silence", reporter=reporter)
+            self._tell_forgotten(reporter)
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -270,13 +276,13 @@ class Replica:
             return False
         return True
 
-    def _tell_forgotten(self, node: str) -> None:
+    def _tell_forgotten(self, reporter: str) -> None:
         if self._on_forget is None:
             return
         try:
-            self._on_forget(node)
-        except Exception:  # the listener's fault; the other nodes must still expire
-            self._complaints.failed("the listener failed on a forgotten node")
+            self._on_forget(reporter)
+        except Exception:  # the listener's fault; the others must still expire
+            self._complaints.failed("the listener failed on a forgotten reporter")
 
     def _link_now(self) -> float:
         return self._bus.link.value(self._clock.monotonic())

@@ -1,7 +1,8 @@
 """Which messages may enter the cache. A compromised node must be able to lie only about itself.
 
 The server's permissions let a node publish on its own subject only; these checks make sure that body, subject and
-bounds agree, and that copies which someone made the server send do not pass as live reports.
+bounds agree, and that copies which someone made the server send do not pass as live reports. A sidecar, whose subject
+names its driver too, can lie only about that driver on its node.
 """
 
 from collections.abc import Mapping
@@ -27,10 +28,12 @@ class Drop(StrEnum):
     OVERSIZED = "oversized"
     MALFORMED = "malformed"
     SUBJECT_MISMATCH = "subject_mismatch"
+    FOREIGN_DRIVER = "foreign_driver"
     FUTURE_EPOCH = "future_epoch"
     OLD = "old"
     EXPIRED = "expired"
     TOO_MANY_NODES = "too_many_nodes"
+    TOO_MANY_SIDECARS = "too_many_sidecars"
     UNFORESEEN = "unforeseen"
 
 
@@ -53,7 +56,7 @@ def check_live(headers: Mapping[str, str] | None) -> None:
 
 
 def screen(subject: str, body: bytes, now_epoch_s: float) -> NodeReport:
-    """The report in `body`, if it may be believed about the node that `subject` names.
+    """The report in `body`, if it may be believed about the node (and the driver) that `subject` names.
 
     `now_epoch_s` is the receiver's time in seconds since 1970.
 
@@ -67,14 +70,23 @@ def screen(subject: str, body: bytes, now_epoch_s: float) -> NodeReport:
     except WireError as error:
         raise ScreeningError(Drop.MALFORMED, str(error)) from error
     try:
-        expected = status_subject(report.node)
+        expected = status_subject(report.node, report.scope)
     except SubjectError as error:
         raise ScreeningError(Drop.SUBJECT_MISMATCH, str(error)) from error
     if expected != subject:
-        raise ScreeningError(Drop.SUBJECT_MISMATCH, f"the body speaks for node {report.node}")
+        raise ScreeningError(Drop.SUBJECT_MISMATCH, f"the body speaks for {report.reporter}")
+    if report.scope:
+        _check_scope(report)
     lead = report.sequence.epoch / 1000 - now_epoch_s
     if lead > MAX_EPOCH_LEAD_S:
         raise ScreeningError(
             Drop.FUTURE_EPOCH, f"its epoch is {lead:.0f} s ahead of our clock; check the clocks of the node and of us"
         )
     return report
+
+
+def _check_scope(report: NodeReport) -> None:
+    drivers = {status.key.driver for status in report.storages} | {status.driver for status in report.bad_volumes}
+    foreign = sorted(drivers - {report.scope})
+    if foreign:
+        raise ScreeningError(Drop.FOREIGN_DRIVER, f"the sidecar of {report.scope} speaks of {foreign[0]}")

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from leadsman.bus.connect import Bus
 from leadsman.bus.errors import BusError, NoAnswerError, NoStreamError
 from leadsman.bus.streams import StreamApi, provision_hint
-from leadsman.bus.subjects import STATUS
+from leadsman.bus.subjects import EVERY_STATUS
 
 PAGE_ROWS = 5_000
 PAGE_BYTES = 8 * 1024 * 1024
@@ -147,7 +147,7 @@ class StatusStream:
             return status is not None
 
         body = msgspec.json.encode(
-            {"seq": first_seq, "next_by_subj": f"{STATUS}.*", "batch": PAGE_ROWS, "max_bytes": PAGE_BYTES}
+            {"seq": first_seq, "next_by_subj": EVERY_STATUS, "batch": PAGE_ROWS, "max_bytes": PAGE_BYTES}
         )
         try:
             await self._bus.collect(self._api.direct_get, body, on_answer)

@@ -16,7 +16,7 @@ from nats.js.errors import APIError, NotFoundError
 from leadsman.bus.client import ClientHooks, OneConnectionClient, close_client, open_client
 from leadsman.bus.errors import StreamSetupError
 from leadsman.bus.settings import BusSettings
-from leadsman.bus.subjects import DECISION, STATUS
+from leadsman.bus.subjects import DECISION, EVERY_STATUS
 
 Outcome = Literal["created", "updated", "unchanged"]
 
@@ -60,8 +60,8 @@ STREAMS = (
     replace(
         _COMMON,
         name=STATUS_STREAM,
-        description="The latest report of every node; age is only garbage collection, never a health signal.",
-        subjects=[f"{STATUS}.*"],
+        description="The latest report of every agent and sidecar; age is garbage collection, never a health signal.",
+        subjects=[EVERY_STATUS],
         max_msgs_per_subject=1,
         max_age=900,
         max_msg_size=16 * 1024,

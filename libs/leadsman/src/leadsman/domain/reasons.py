@@ -33,6 +33,9 @@ class Reason(StrEnum):
     IO_PRESSURE = "IOPressure"
     CAPACITY_LOW = "CapacityLow"
     KERNEL_SUPPORT_MISSING = "KernelSupportMissing"
+    STORAGE_UNREACHABLE = "StorageUnreachable"
+    STORAGE_DEGRADED = "StorageDegraded"
+    VOLUME_UNHEALTHY = "VolumeUnhealthy"
     FLAPPING = "Flapping"
     STALE = "Stale"
     NOT_OBSERVED = "NotObserved"
@@ -43,6 +46,15 @@ class Reason(StrEnum):
     def parse(cls, text: str) -> "Reason":
         """The reason called `text`; UNRECOGNISED for one that only a newer version knows."""
         return _REASONS.get(text, cls.UNRECOGNISED)
+
+
+class Scope(StrEnum):
+    """Which mounts of a storage its fault touches. NONE: the reason is about our knowledge, not about mounts."""
+
+    NEW_MOUNTS = "NEW_MOUNTS"
+    EXISTING_MOUNTS = "EXISTING_MOUNTS"
+    BOTH = "BOTH"
+    NONE = "NONE"
 
 
 _REASONS = {reason.value: reason for reason in Reason}
@@ -69,6 +81,9 @@ _PHRASES = {
     Reason.IO_PRESSURE: "storage under IO pressure",
     Reason.CAPACITY_LOW: "too little free storage",
     Reason.KERNEL_SUPPORT_MISSING: "no kernel support for the storage",
+    Reason.STORAGE_UNREACHABLE: "storage that its CSI driver cannot reach",
+    Reason.STORAGE_DEGRADED: "storage that its CSI driver calls degraded",
+    Reason.VOLUME_UNHEALTHY: "a volume that its CSI driver calls unhealthy",
     Reason.FLAPPING: "unstable storage",
     Reason.STALE: "no recent storage report",
     Reason.NOT_OBSERVED: "no storage report",
@@ -93,6 +108,9 @@ _DATA_PATH = frozenset(
         Reason.HIGH_LATENCY,
         Reason.IO_PRESSURE,
         Reason.CAPACITY_LOW,
+        Reason.STORAGE_UNREACHABLE,
+        Reason.STORAGE_DEGRADED,
+        Reason.VOLUME_UNHEALTHY,
     }
 )
 
@@ -105,3 +123,38 @@ def reply_text(reason: Reason, driver: str) -> str:
 def evidence_of(reason: Reason) -> Evidence:
     """The class of evidence that `reason` rests on."""
     return Evidence.DATA_PATH if reason in _DATA_PATH else Evidence.CONTROL_PLANE
+
+
+_ONLY_NEW_MOUNTS = frozenset(
+    {
+        Reason.DRIVER_NOT_REGISTERED,
+        Reason.DRIVER_SOCKET_MISSING,
+        Reason.DRIVER_NOT_RESPONDING,
+        Reason.DRIVER_STARTING,
+        Reason.NAME_RESOLUTION_FAILED,
+        Reason.KERNEL_SUPPORT_MISSING,
+    }
+)
+
+_ONLY_EXISTING_MOUNTS = frozenset(
+    {
+        Reason.STALE_FILE_HANDLE,
+        Reason.MOUNT_DISCONNECTED,
+        Reason.MOUNT_IO_ERROR,
+        Reason.READ_ONLY_FILESYSTEM,
+        Reason.FILESYSTEM_ERRORS,
+        Reason.HIGH_LATENCY,
+        Reason.IO_PRESSURE,
+    }
+)
+
+_NO_MOUNTS = frozenset({Reason.STALE, Reason.NOT_OBSERVED, Reason.VERDICT_UNAVAILABLE})
+
+
+def scope_of(reason: Reason) -> Scope:
+    """Which mounts `reason` touches (facts: storage-health 2); BOTH for one of a newer version, the safer reading."""
+    if reason in _NO_MOUNTS:
+        return Scope.NONE
+    if reason in _ONLY_NEW_MOUNTS:
+        return Scope.NEW_MOUNTS
+    return Scope.EXISTING_MOUNTS if reason in _ONLY_EXISTING_MOUNTS else Scope.BOTH

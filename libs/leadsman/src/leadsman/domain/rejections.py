@@ -3,13 +3,18 @@
 One node gets one reason, chosen the same way on every replica: unhealthy before not applicable before unknown
 (where policy rejects it); then the first driver in name order; within a driver the backend's reason before the
 driver's own, since it is the more exact one and mostly rests on the data path; then the first backend in name order.
+
+A volume that is bad by itself gives its reason only to nodes that nothing wider rejects.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 
-from leadsman.domain.health_index import Health, HealthIndex, levels, treatment
+from leadsman.domain.health import Health, treatment
+from leadsman.domain.health_index import HealthIndex, levels
 from leadsman.domain.reasons import Reason
-from leadsman.domain.report import StorageKey
+from leadsman.domain.report import StorageKey, VolumeKey
+from leadsman.domain.requirements import Requirement
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import Treatment
 from leadsman.domain.verdicts import FilterAnswer, Rejection
@@ -27,8 +32,33 @@ def reject(health: Health, driver: str) -> Rejection:
     return _rejection(health.reason or Reason.UNRECOGNISED, driver)
 
 
-def filter_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> FilterAnswer:
-    """The answer for a pod with `needs`, for every node."""
+def filter_answer(
+    index: HealthIndex, needs: tuple[StorageKey, ...], volumes: Iterable[Requirement] = ()
+) -> FilterAnswer:
+    """The answer for a pod with `needs`, for every node; `volumes` are its requirements that name their volume."""
+    return _storage_answer(index, needs)._replace(volumes=volume_rejections(index, volumes))
+
+
+def volume_rejections(index: HealthIndex, volumes: Iterable[Requirement]) -> dict[str, Rejection]:
+    """Nodes on which one of `volumes` is bad, without those that its unhealthy storage rejects anyway.
+
+    One node gets one reason: unhealthy before unknown, then the first driver and the first volume in name order.
+    """
+    unhealthy: dict[str, Rejection] = {}
+    unknown: dict[str, Rejection] = {}
+    for need in sorted(set(volumes), reverse=True):  # the first name has the last word
+        refusing = index.refusing(VolumeKey(need.driver, need.volume))
+        # When a server dies, its volumes are bad on every node: thousands of names that the answer has already.
+        broken = set[str]().union(*[index.in_state(key, State.UNHEALTHY) for key in levels(need.key)])
+        judged: dict[int, Rejection] = {}
+        for node, health in refusing.items():
+            if node not in broken:
+                rejection = judged.get(id(health)) or judged.setdefault(id(health), reject(health, need.driver))
+                (unhealthy if health.state is State.UNHEALTHY else unknown)[node] = rejection
+    return unknown | unhealthy
+
+
+def _storage_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> FilterAnswer:
     rejected: dict[str, Rejection] = {}
     weakest_first = _by_precedence(needs)[::-1]
     for state in _RANKS:

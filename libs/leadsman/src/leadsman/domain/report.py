@@ -18,11 +18,22 @@ class StorageKey(NamedTuple):
         return f"{self.driver}/{self.backend}" if self.backend else self.driver
 
 
+class VolumeKey(NamedTuple):
+    """One PersistentVolume by name, and the driver that serves it; equal to a StorageKey of the same two words."""
+
+    driver: str
+    volume: str
+
+    def __str__(self) -> str:
+        return f"{self.driver} volume {self.volume}"
+
+
 class StorageStatus(NamedTuple):
     """State of one (driver, backend) on one node.
 
     `reason` is None only for HEALTHY. `since_epoch_s` is when the state began by the node's clock (seconds since
     1970) and `latency_s` the last probe's duration; both inform people, no decision compares them with our clock.
+    `used` and `inodes_used` are the shares (0-1) of space and inodes in use on its fullest filesystem on this node.
     """
 
     # A named tuple, because every report makes some ten of these and a frozen dataclass takes four times as long.
@@ -34,6 +45,23 @@ class StorageStatus(NamedTuple):
     message: str = ""
     since_epoch_s: float = 0.0
     latency_s: float | None = None
+    used: float | None = None
+    inodes_used: float | None = None
+
+
+class VolumeStatus(NamedTuple):
+    """One volume on one node that is not well although its backend may be.
+
+    `volume` is the PersistentVolume's name, as in a pod's requirement. UNHEALTHY keeps pods that need this volume off
+    the node; DEGRADED informs. `since_epoch_s` is by the node's clock, in seconds since 1970.
+    """
+
+    driver: str
+    volume: str
+    state: State
+    reason: Reason
+    message: str = ""
+    since_epoch_s: float = 0.0
 
 
 class Sequence(NamedTuple):
@@ -52,10 +80,17 @@ class ProbeContext:
     flags: int = 0
 
 
+def node_of(reporter: str) -> str:
+    """The node that a reporter of this name (`NodeReport.reporter`) speaks for."""
+    return reporter.partition("/")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class NodeReport:
     """One node's storage as its collector sees it.
 
+    `scope` is empty for the node's agent. A collector beside a single driver's node plugin (a sidecar) names that
+    driver there and may speak of nothing else; several such reports make up the node's storage.
     `interval_s` is the heartbeat period that the collector keeps; `sent_epoch_s` is informational only: age is
     measured by the receiver, never by comparing clocks.
     """
@@ -70,3 +105,10 @@ class NodeReport:
     facts: Mapping[str, float | str] = field(default_factory=dict)
     sent_epoch_s: float = 0.0
     probe: ProbeContext | None = None
+    bad_volumes: tuple[VolumeStatus, ...] = ()
+    scope: str = ""
+
+    @property
+    def reporter(self) -> str:
+        """Who speaks: the node's name for its agent, `node/driver` for the sidecar of a driver."""
+        return f"{self.node}/{self.scope}" if self.scope else self.node

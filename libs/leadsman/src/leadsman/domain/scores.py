@@ -8,10 +8,12 @@
 | UNHEALTHY, NOT_APPLICABLE     | 0     |
 
 A need scores as the worse of its backend and its driver, as far as the node's report lists them; a pod with several
-needs scores as the worst of them, because it runs only where all of them work.
+needs scores as the worst of them, because it runs only where all of them work. Bad volumes do not count: a degraded
+one lowers no score, and nodes with an unhealthy one are the filter's to reject.
 """
 
-from leadsman.domain.health_index import Health, HealthIndex, levels
+from leadsman.domain.health import Health
+from leadsman.domain.health_index import HealthIndex, levels
 from leadsman.domain.reasons import Reason
 from leadsman.domain.report import StorageKey
 from leadsman.domain.states import State

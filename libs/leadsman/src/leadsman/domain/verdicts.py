@@ -21,22 +21,26 @@ class Rejection:
         return reply_text(self.reason, self.driver)
 
 
+_NOBODY: Mapping[str, Rejection] = {}
+
+
 class FilterAnswer(NamedTuple):
     """The filter's answer to one set of requirements, for every node it knows.
 
     With `otherwise` None all nodes pass but those in `rejected`; else only those in `allowed` pass, and a node in
-    neither fails with `otherwise`.
+    neither fails with `otherwise`. In either form, nodes in `volumes` fail too: a volume that the pod needs is bad
+    there. The rest of the answer is the same for all pods that need the same storage.
     """
 
     rejected: Mapping[str, Rejection]
     allowed: frozenset[str] = frozenset()
     otherwise: Rejection | None = None
+    volumes: Mapping[str, Rejection] = _NOBODY
 
     def verdict(self, node: str) -> Rejection | None:
         """The rejection of `node`, or None if it may take the pod."""
-        if self.otherwise is None or node in self.allowed:
-            return self.rejected.get(node)
-        return self.rejected.get(node, self.otherwise)
+        otherwise = None if node in self.allowed else self.otherwise
+        return self.rejected.get(node, otherwise) or self.volumes.get(node)
 
 
 class ScoreAnswer(NamedTuple):

@@ -22,7 +22,7 @@ class FilterRequest(_message.Message):
     def __init__(self, id: _Optional[int] = ..., profile: _Optional[_Union[_requirements_pb2.Profile, _Mapping]] = ..., requirements: _Optional[_Iterable[_Union[_requirements_pb2.Requirement, _Mapping]]] = ..., known_generation: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class FilterResponse(_message.Message):
-    __slots__ = ("id", "generation", "hello", "unchanged", "rejected", "allowed", "frozen")
+    __slots__ = ("id", "generation", "hello", "unchanged", "rejected", "allowed", "frozen", "volumes")
     ID_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,7 @@ class FilterResponse(_message.Message):
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     ALLOWED_FIELD_NUMBER: _ClassVar[int]
     FROZEN_FIELD_NUMBER: _ClassVar[int]
+    VOLUMES_FIELD_NUMBER: _ClassVar[int]
     id: int
     generation: int
     hello: _requirements_pb2.Hello
@@ -37,7 +38,8 @@ class FilterResponse(_message.Message):
     rejected: NodeReasons
     allowed: AllowedNodes
     frozen: bool
-    def __init__(self, id: _Optional[int] = ..., generation: _Optional[int] = ..., hello: _Optional[_Union[_requirements_pb2.Hello, _Mapping]] = ..., unchanged: _Optional[_Union[_requirements_pb2.Unchanged, _Mapping]] = ..., rejected: _Optional[_Union[NodeReasons, _Mapping]] = ..., allowed: _Optional[_Union[AllowedNodes, _Mapping]] = ..., frozen: _Optional[bool] = ...) -> None: ...
+    volumes: NodeReasons
+    def __init__(self, id: _Optional[int] = ..., generation: _Optional[int] = ..., hello: _Optional[_Union[_requirements_pb2.Hello, _Mapping]] = ..., unchanged: _Optional[_Union[_requirements_pb2.Unchanged, _Mapping]] = ..., rejected: _Optional[_Union[NodeReasons, _Mapping]] = ..., allowed: _Optional[_Union[AllowedNodes, _Mapping]] = ..., frozen: _Optional[bool] = ..., volumes: _Optional[_Union[NodeReasons, _Mapping]] = ...) -> None: ...
 
 class NodeReasons(_message.Message):
     __slots__ = ("reasons", "drivers", "nodes", "reason_index")

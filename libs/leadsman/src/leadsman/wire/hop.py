@@ -86,31 +86,33 @@ def unpack_rejections(message: filter_pb2.NodeReasons) -> dict[str, Rejection]:
 def encode_filter_answer(request_id: int, generation: int, answer: FilterAnswer) -> filter_pb2.FilterResponse:
     """A whole answer as one message."""
     rejected = pack_rejections(answer.rejected)
+    volumes = pack_rejections(answer.volumes) if answer.volumes else None
     if answer.otherwise is None:
-        return filter_pb2.FilterResponse(id=request_id, generation=generation, rejected=rejected)
+        return filter_pb2.FilterResponse(id=request_id, generation=generation, rejected=rejected, volumes=volumes)
     allowed = filter_pb2.AllowedNodes(
         nodes="\n".join(sorted(answer.allowed)),
         rejected=rejected,
         reason=answer.otherwise.reason.value,
         driver=answer.otherwise.driver,
     )
-    return filter_pb2.FilterResponse(id=request_id, generation=generation, allowed=allowed)
+    return filter_pb2.FilterResponse(id=request_id, generation=generation, allowed=allowed, volumes=volumes)
 
 
 def decode_filter_answer(message: filter_pb2.FilterResponse) -> FilterAnswer:
-    """The answer in `message`, which holds `rejected` or `allowed`.
+    """The answer in `message`, which holds `rejected` or `allowed`, with what it says of the pod's own volumes.
 
     Raises:
         WireError: it holds neither, or its fields do not fit each other.
     """
     kind = message.WhichOneof("answer")
+    volumes = unpack_rejections(message.volumes)
     if kind == "rejected":
-        return FilterAnswer(unpack_rejections(message.rejected))
+        return FilterAnswer(unpack_rejections(message.rejected), volumes=volumes)
     if kind == "allowed":
         allowed = message.allowed
         names = frozenset(allowed.nodes.split("\n")) if allowed.nodes else frozenset()
         otherwise = Rejection(Reason.parse(allowed.reason), allowed.driver)
-        return FilterAnswer(unpack_rejections(allowed.rejected), names, otherwise)
+        return FilterAnswer(unpack_rejections(allowed.rejected), names, otherwise, volumes)
     raise WireError(f"filter answered with {kind or 'nothing'} where a verdict was expected")
 
 

@@ -33,7 +33,7 @@ def test_an_answer_is_made_once_as_long_as_nothing_it_depends_on_changes() -> No
     """Neither repeated requests nor changes of other storages cost anything."""
     index, renderer = HealthIndex(StoragePolicy()), Renderer()
     say(index, "nfs", State.UNHEALTHY)
-    cache = AnswerCache(index, renderer)
+    cache = AnswerCache(index, renderer, index.generation)
     first = cache.get(NFS)
     index.apply(report("n2", status("smb", State.UNHEALTHY)), 0, 0)
 
@@ -46,7 +46,7 @@ def test_a_change_of_state_without_a_change_of_verdict_keeps_the_generation() ->
     """A gateway that holds the answer is told that it is unchanged."""
     index = HealthIndex(StoragePolicy())
     say(index, "nfs", State.HEALTHY)
-    cache = AnswerCache(index, Renderer())
+    cache = AnswerCache(index, Renderer(), index.generation)
     first = cache.get(NFS)
     say(index, "nfs", State.DEGRADED)
     assert cache.get(NFS).generation == first.generation
@@ -60,7 +60,7 @@ def test_the_least_recently_used_answer_goes_first() -> None:
     """Number and size are limited; what is asked for again comes back right."""
     index, renderer = HealthIndex(StoragePolicy()), Renderer()
     say(index, "nfs", State.UNHEALTHY)
-    cache = AnswerCache(index, renderer, max_answers=2)
+    cache = AnswerCache(index, renderer, index.generation, max_answers=2)
     for needs in (NFS, SMB, NFS, (storage_key("x"),), NFS):
         cache.get(needs)
     assert renderer.calls == 3
@@ -68,7 +68,7 @@ def test_the_least_recently_used_answer_goes_first() -> None:
     cache.get(SMB)
     assert renderer.calls == 4
 
-    small = AnswerCache(index, lambda *_: b"x" * 60, max_bytes=100)
+    small = AnswerCache(index, lambda *_: b"x" * 60, index.generation, max_bytes=100)
     for needs in (NFS, SMB, NFS):
         assert small.get(needs).payload == b"x" * 60
         assert (len(small), small.size_bytes) == (1, 60)
@@ -90,7 +90,7 @@ def test_a_cached_answer_is_the_answer_and_its_generation_stands_for_it(
 ) -> None:
     """After any history, also with evictions, content equals a fresh rendering and no generation means two things."""
     index, render = HealthIndex(StoragePolicy()), Renderer()
-    cache = AnswerCache(index, render, max_answers=2)
+    cache = AnswerCache(index, render, index.generation, max_answers=2)
     meaning: dict[tuple[Needs, int], bytes] = {}
     for node, states, needs in steps:
         index.apply(report(node, *[status(text, state) for text, state in states.items()]), 0, 0)

@@ -1,19 +1,22 @@
 """The stream to a gateway, over real gRPC: greeted when fit, bounded, and ended without losing an answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
 
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
 from leadsman.domain.health_index import HealthIndex
+from leadsman.domain.requirements import Requirement
+from leadsman.domain.states import State
 from leadsman.domain.storage_policy import StoragePolicy
 from leadsman.runtime.grpc_server import GrpcServer
-from leadsman.runtime.hop.answers import AnswerCache, Needs
+from leadsman.runtime.hop.answers import AnswerCache, Needs, Volumes
 from leadsman.runtime.hop.service import MAX_NEEDS, HopMethod, HopService
 from leadsman.runtime.options import Address
+from leadsman.testing.reports import report, status, volume
 from leadsman.v1 import filter_pb2, filter_pb2_grpc, requirements_pb2
 
 METHOD = HopMethod(
@@ -31,6 +34,8 @@ class Hop:
     registry: CollectorRegistry
     channel: grpc.aio.Channel
     payload: Callable[[Needs], bytes]
+    index: HealthIndex
+    volumes_asked: list[Volumes] = field(default_factory=list)
 
     def stream(self) -> Call:
         call: Call = filter_pb2_grpc.FilterServiceStub(self.channel).Filter()
@@ -45,13 +50,26 @@ async def hop() -> AsyncIterator[Hop]:
     """Open from the start, with empty verdicts."""
     opened, registry = asyncio.Event(), CollectorRegistry()
     opened.set()
-    answers = AnswerCache(HealthIndex(StoragePolicy()), lambda _, needs: under_test.payload(needs))
-    service = HopService(METHOD, answers, opened=opened, instance="me", frozen=lambda: False, registry=registry)
+    index = HealthIndex(StoragePolicy())
+
+    def of_volumes(_: HealthIndex, volumes: Volumes) -> bytes:
+        under_test.volumes_asked.append(volumes)
+        return filter_pb2.FilterResponse(volumes=filter_pb2.NodeReasons(nodes="n1")).SerializeToString()
+
+    service = HopService(
+        METHOD,
+        AnswerCache(index, lambda _, needs: under_test.payload(needs), index.generation),
+        volumes=AnswerCache(index, of_volumes, index.generation_of_volumes),
+        opened=opened,
+        instance="me",
+        frozen=lambda: False,
+        registry=registry,
+    )
     server = GrpcServer(Address("127.0.0.1", 0), METHOD.service, service.handler())
     await server.listen()
     channel = grpc.aio.insecure_channel(str(server.address))
     empty = filter_pb2.FilterResponse(rejected=filter_pb2.NodeReasons()).SerializeToString()
-    under_test = Hop(service, opened, registry, channel, lambda _: empty)
+    under_test = Hop(service, opened, registry, channel, lambda _: empty, index)
     yield under_test
     await channel.close()
     await service.drain(1)
@@ -68,6 +86,11 @@ async def read(call: Call) -> filter_pb2.FilterResponse:
 def question(number: int, *drivers: str) -> filter_pb2.FilterRequest:
     needs = [requirements_pb2.Requirement(driver=driver) for driver in drivers]
     return filter_pb2.FilterRequest(id=number, requirements=needs)
+
+
+def about(number: int, volumes: Iterable[str], known: int = 0) -> filter_pb2.FilterRequest:
+    needs = [requirements_pb2.Requirement(driver="nfs", backend="a", volume=name, read_only=True) for name in volumes]
+    return filter_pb2.FilterRequest(id=number, requirements=needs, known_generation=known)
 
 
 def large_verdict() -> bytes:
@@ -115,6 +138,48 @@ async def test_a_request_with_absurdly_many_storages_is_malformed(hop: Hop) -> N
     assert hop.count("malformed") == 1
     assert hop.registry.get_sample_value("leadsman_filter_answers") == 0
     call.cancel()
+
+
+async def test_only_volumes_that_are_bad_somewhere_are_looked_at(hop: Hop) -> None:
+    """Thousands of others share one answer, which a gateway may go on holding; what is said of bad ones is added."""
+    for number in range(2000):
+        assert hop.service.reply(about(number, [f"pv-{number}"]).SerializeToString())
+    assert hop.registry.get_sample_value("leadsman_filter_answers") == 1
+    hop.index.apply(report("n1", volumes=[volume("nfs/pv-1"), volume("smb/pv-2")]), 0, 0)
+
+    def ask(*volumes: str, known: int = 0) -> filter_pb2.FilterResponse:
+        return filter_pb2.FilterResponse.FromString(
+            hop.service.reply(about(7, volumes, known).SerializeToString()) or b""
+        )
+
+    well, bad = ask("pv-2", "pv-3"), ask("pv-1", "pv-3")
+    assert (well.id, well.WhichOneof("answer"), well.HasField("volumes")) == (7, "rejected", False)
+    assert (bad.id, bad.WhichOneof("answer"), bad.volumes.nodes) == (7, "rejected", "n1")
+    held = ask("pv-1", known=well.generation)
+    assert (held.WhichOneof("answer"), held.generation, held.volumes.nodes) == ("unchanged", well.generation, "n1")
+    assert hop.registry.get_sample_value("leadsman_filter_answers") == 1
+    assert hop.volumes_asked == [(Requirement("nfs", "a", "pv-1"),)]
+
+
+async def test_what_a_bad_volume_means_is_worked_out_again_only_when_it_changes(hop: Hop) -> None:
+    """Neither other volumes nor other storages matter; the unhealthy nodes of its own storage do."""
+
+    def ask() -> int:
+        hop.service.reply(about(7, ["pv-1"]).SerializeToString())
+        return len(hop.volumes_asked)
+
+    hop.index.apply(report("n1", volumes=[volume("nfs/pv-1")]), 0, 0)
+    assert (ask(), ask()) == (1, 1)
+    hop.index.apply(report("n2", status("smb", State.UNHEALTHY), volumes=[volume("nfs/pv-2")]), 0, 0)
+    assert ask() == 1
+    hop.index.apply(report("n3", volumes=[volume("nfs/pv-1")]), 0, 0)
+    assert ask() == 2
+    hop.index.apply(report("n3", status("nfs/a", State.UNHEALTHY), volumes=[volume("nfs/pv-1")]), 0, 0)
+    assert ask() == 3
+    for volumes in ([], [volume("nfs/pv-1")]):
+        hop.index.apply(report("n1", volumes=volumes), 0, 0)
+        hop.index.apply(report("n3", volumes=volumes), 0, 0)
+    assert ask() == 4
 
 
 async def test_a_gateway_that_stops_reading_costs_no_memory(hop: Hop) -> None:

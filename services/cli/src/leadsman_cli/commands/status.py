@@ -15,7 +15,9 @@ from leadsman_cli.tables import print_table, status_table
 def status(output: str, port: int | None) -> None:
     """Show the storage state of every node of a running 'leadsman up'.
 
-    Each cell is the state, its reason and how long it has been so. REPORT is the age of the node's last report.
+    Each cell is the state, its reason and how long it has been so. Volumes that are bad on a node by themselves stand
+    below it, in their driver's column. REPORT is the age of the node's last report; where sidecars report as well, of
+    the one that has been silent the longest.
     """
     picture = request_status(find_run(port))
     if output == "json":

@@ -3,9 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.report import StorageKey
+from leadsman.domain.requirements import Requirement
 
 Needs = tuple[StorageKey, ...]
 """The (driver, backend) pairs that a pod needs, sorted and without repeats."""
@@ -13,11 +15,22 @@ Needs = tuple[StorageKey, ...]
 Render = Callable[[HealthIndex, Needs], bytes]
 """Makes the answer to some needs as encoded protobuf fields, without id and generation."""
 
+Volumes = tuple[Requirement, ...]
+"""The volumes that a pod needs and some node refuses, sorted and without repeats."""
+
+RenderVolumes = Callable[[HealthIndex, Volumes], bytes]
+"""Makes the encoded fields that bad volumes add to the answer of their pods."""
+
+K = TypeVar("K")
+
 MAX_ANSWERS = 1024
-"""Sets of needs kept; a cluster has about as many as combinations of backends in one pod."""
+"""Answers kept; a cluster has about as many as combinations of backends in one pod, and few bad volumes."""
 
 MAX_BYTES = 32 * 1024 * 1024
 """Encoded answers kept, by size."""
+
+MAX_VOLUME_BYTES = 8 * 1024 * 1024
+"""The same for what bad volumes add to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +42,27 @@ class Answer:
     checked: int
 
 
-class AnswerCache:
-    """Least recently used answers go first when there are too many or they grow too large."""
+class AnswerCache(Generic[K]):
+    """Answers out of `index`. The least recently used go first when there are too many or they grow too large.
+
+    `generation` tells for a key when what `render` makes of it may have changed.
+    """
 
     def __init__(
-        self, index: HealthIndex, render: Render, *, max_answers: int = MAX_ANSWERS, max_bytes: int = MAX_BYTES
+        self,
+        index: HealthIndex,
+        render: Callable[[HealthIndex, K], bytes],
+        generation: Callable[[K], int],
+        *,
+        max_answers: int = MAX_ANSWERS,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._index = index
+        self.index = index
         self._render = render
+        self._generation = generation
         self._max_answers = max_answers
         self._max_bytes = max_bytes
-        self._answers: OrderedDict[Needs, Answer] = OrderedDict()
+        self._answers: OrderedDict[K, Answer] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -50,32 +73,32 @@ class AnswerCache:
         """Bytes of all answers kept."""
         return self._bytes
 
-    def get(self, needs: Needs) -> Answer:
+    def get(self, key: K) -> Answer:
         """The answer in force now."""
-        found = self._answers.get(needs)
+        found = self._answers.get(key)
         if found is None:
-            return self._keep(needs, Answer(self._index.generation(needs), self._fresh(needs), self._index.changes))
-        self._answers.move_to_end(needs)
-        if found.checked == self._index.changes:
+            return self._keep(key, Answer(self._generation(key), self._fresh(key), self.index.changes))
+        self._answers.move_to_end(key)
+        if found.checked == self.index.changes:
             return found
-        return self._keep(needs, self._recheck(needs, found))
+        return self._keep(key, self._recheck(key, found))
 
-    def _recheck(self, needs: Needs, found: Answer) -> Answer:
-        generation = self._index.generation(needs)
+    def _recheck(self, key: K, found: Answer) -> Answer:
+        generation = self._generation(key)
         if generation <= found.checked:  # whatever changed since then, these needs do not depend on it
-            return Answer(found.generation, found.payload, self._index.changes)
-        payload = self._fresh(needs)
+            return Answer(found.generation, found.payload, self.index.changes)
+        payload = self._fresh(key)
         # The same content keeps its generation: a change of state that does not change the verdict costs no transfer.
         same = payload == found.payload
-        return Answer(found.generation if same else generation, payload, self._index.changes)
+        return Answer(found.generation if same else generation, payload, self.index.changes)
 
-    def _fresh(self, needs: Needs) -> bytes:
-        return self._render(self._index, needs)
+    def _fresh(self, key: K) -> bytes:
+        return self._render(self.index, key)
 
-    def _keep(self, needs: Needs, answer: Answer) -> Answer:
-        old = self._answers.get(needs)
+    def _keep(self, key: K, answer: Answer) -> Answer:
+        old = self._answers.get(key)
         self._bytes += len(answer.payload) - (len(old.payload) if old else 0)
-        self._answers[needs] = answer
+        self._answers[key] = answer
         while len(self._answers) > self._max_answers or (self._bytes > self._max_bytes and len(self._answers) > 1):
             _, dropped = self._answers.popitem(last=False)
             self._bytes -= len(dropped.payload)

@@ -63,13 +63,13 @@ class HealthCache:
         return self._replica.frozen
 
     def on_report(self, report: NodeReport, age_s: float) -> None:
-        """Take in a node's newest report (called by the replica)."""
+        """Take in a reporter's newest report (called by the replica)."""
         self.index.apply(report, age_s, self._clock.monotonic())
         self.after_change()
 
-    def on_forget(self, node: str) -> None:
-        """Drop a node that has been silent for very long (called by the replica)."""
-        self.index.forget(node)
+    def on_forget(self, reporter: str) -> None:
+        """Drop a reporter that has been silent for very long (called by the replica)."""
+        self.index.forget(reporter)
         self.after_change()
 
     def tick(self) -> None:
@@ -132,6 +132,7 @@ class HealthCache:
                 lambda: self.index.silent,
             ),
             ("cache_storages", "Distinct (driver, backend) pairs in the cache.", lambda: len(self.index.storages())),
+            ("cache_bad_volumes", "Volumes that some node refuses.", lambda: len(self.index.volumes())),
             ("cache_changes", "Generation of the cache: grows with every change of a state.", self._changes),
             ("cache_blind", "1 while every state counts as unknown, NATS having been lost for too long.", self._blind),
         ):

@@ -9,11 +9,12 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from leadsman.bus.connect import Bus, BusSettings
+from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.storage_policy import StoragePolicy
 from leadsman.runtime.admin import AdminRoutes, Check
 from leadsman.runtime.app import Shutdown, run_until_shutdown
 from leadsman.runtime.grpc_server import GrpcServer
-from leadsman.runtime.hop.answers import AnswerCache, Render
+from leadsman.runtime.hop.answers import MAX_VOLUME_BYTES, AnswerCache, Render, RenderVolumes, Volumes
 from leadsman.runtime.hop.health_cache import HealthCache
 from leadsman.runtime.hop.service import HopMethod, HopService
 from leadsman.runtime.http import HttpServer
@@ -66,11 +67,12 @@ def nothing_more(_: HopParts) -> dict[str, Awaitable[None]]:
 
 @dataclass(frozen=True, slots=True)
 class HopDefinition:
-    """What makes a service the filter or the scorer."""
+    """What makes a service the filter or the scorer; `volumes` is None where single volumes mean nothing."""
 
     method: HopMethod
     render: Render
     extras: Extras = nothing_more
+    volumes: RenderVolumes | None = None
 
 
 async def serve_hop(shutdown: Shutdown, definition: HopDefinition, settings: HopSettings) -> None:
@@ -90,7 +92,8 @@ async def serve_hop(shutdown: Shutdown, definition: HopDefinition, settings: Hop
     parts = HopParts(cache, bus, f"{method.component}-{secrets.token_hex(6)}", asyncio.Event(), registry)
     service = HopService(
         method,
-        AnswerCache(cache.index, definition.render),
+        AnswerCache(cache.index, definition.render, cache.index.generation),
+        volumes=_volume_answers(cache.index, definition.volumes),
         opened=parts.opened,
         instance=parts.instance,
         frozen=lambda: cache.frozen,
@@ -116,6 +119,12 @@ async def serve_hop(shutdown: Shutdown, definition: HopDefinition, settings: Hop
         await service.drain(DRAIN_S)
         await server.stop()
         await bus.close()
+
+
+def _volume_answers(index: HealthIndex, render: RenderVolumes | None) -> AnswerCache[Volumes] | None:
+    if render is None:
+        return None
+    return AnswerCache(index, render, index.generation_of_volumes, max_bytes=MAX_VOLUME_BYTES)
 
 
 def _admin(settings: HopSettings, parts: HopParts, server: GrpcServer, component: str) -> HttpServer:

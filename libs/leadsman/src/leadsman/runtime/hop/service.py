@@ -14,8 +14,9 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from leadsman.domain.report import StorageKey
-from leadsman.runtime.hop.answers import AnswerCache, Needs
+from leadsman.domain.report import StorageKey, VolumeKey
+from leadsman.domain.requirements import Requirement
+from leadsman.runtime.hop.answers import AnswerCache, Needs, Volumes
 from leadsman.telemetry.logs import get_logger
 from leadsman.telemetry.version import version
 from leadsman.v1 import requirements_pb2
@@ -56,16 +57,17 @@ class HopMethod:
 class HopService:
     """Answers the streams of all gateways; no Hello before `opened` is set, when this replica is fit to answer.
 
-    `instance` names this start of the process. `frozen` tells whether the cache stands still. A request that cannot
-    be answered gets a response without an answer, or none if it has no readable id; either way it is counted and the
-    stream goes on.
+    `volumes` says what single bad volumes add to an answer, if they mean anything. `instance` names this start of the
+    process. `frozen` tells whether the cache stands still. A request that cannot be answered gets a response without an
+    answer, or none if it has no readable id; either way it is counted and the stream goes on.
     """
 
     def __init__(
         self,
         method: HopMethod,
-        answers: AnswerCache,
+        answers: AnswerCache[Needs],
         *,
+        volumes: AnswerCache[Volumes] | None = None,
         opened: asyncio.Event,
         instance: str,
         frozen: Callable[[], bool],
@@ -73,6 +75,7 @@ class HopService:
     ) -> None:
         self._method = method
         self._answers = answers
+        self._volumes = volumes
         self._frozen = frozen
         self._hello = method.response(
             hello=requirements_pb2.Hello(instance=instance, version=version())
@@ -125,12 +128,24 @@ class HopService:
 
     def _answer(self, request: Request) -> bytes:
         answer = self._answers.get(needs_of(request))
+        # Protobuf messages join by concatenation; the payload was encoded when it changed.
         if request.known_generation == answer.generation:
             self._unchanged.inc()
-            return self._header(request, answer.generation, unchanged=requirements_pb2.Unchanged())
+            header = self._header(request, answer.generation, unchanged=requirements_pb2.Unchanged())
+            return header + self._of_volumes(request)
         self._answered.inc()
-        # Protobuf messages join by concatenation; the payload was encoded when it changed.
-        return self._header(request, answer.generation) + answer.payload
+        return self._header(request, answer.generation) + answer.payload + self._of_volumes(request)
+
+    def _of_volumes(self, request: Request) -> bytes:
+        """What the request's own volumes add to its answer; those that are well everywhere cost a look-up."""
+        if self._volumes is None or not (bad := self._volumes.index.volumes()):
+            return b""
+        volumes = {
+            Requirement(need.driver, need.backend, need.volume)
+            for need in request.requirements
+            if VolumeKey(need.driver, need.volume) in bad
+        }
+        return self._volumes.get(tuple(sorted(volumes))).payload if volumes else b""
 
     def _header(self, request: Request, generation: int, **answer: Message) -> bytes:
         return self._method.response(
