@@ -8,7 +8,7 @@ from leadsman.domain.states import Evidence, State
 from leadsman.testing.clock import FakeClock
 from leadsman_health_collector.book import HealthBook
 from leadsman_health_collector.observation import Kind, Observation, Outcome, not_run
-from leadsman_health_collector.strikes import Thresholds
+from leadsman_health_collector.probes.probe import Source
 
 DRIVER = StorageKey("nfs.csi.k8s.io")
 BACKEND = StorageKey("nfs.csi.k8s.io", "10.0.0.9")
@@ -22,14 +22,14 @@ class Node:
 
     def __init__(self, *inherited: StorageStatus) -> None:
         self.clock = FakeClock()
-        self.book = HealthBook(self.clock, Thresholds(), inherited)
+        self.book = HealthBook(self.clock, inherited, kinds=(Kind.PLUGIN, Kind.TCP, Kind.MOUNT))
 
     def round(self, *, plugin=None, endpoint=None, mount=None, blind=()) -> bool:
         """One round of each probe; those in `blind` cannot tell what there is, so what they watched stands."""
-        looks = {Kind.PLUGIN: plugin, Kind.ENDPOINT: endpoint, Kind.MOUNT: mount}
+        looks = {Kind.PLUGIN: plugin, Kind.TCP: endpoint, Kind.MOUNT: mount}
         for kind, seen in looks.items():
             if kind not in blind:
-                self.book.watch(kind, {"one": DRIVER if kind is Kind.PLUGIN else BACKEND} if seen else {})
+                self.book.watch(kind, {"one": Source(DRIVER if kind is Kind.PLUGIN else BACKEND)} if seen else {})
             if seen:
                 self.book.record(kind, "one", seen)
             self.book.end_round(kind, discovered=kind not in blind)
@@ -64,9 +64,9 @@ def test_a_new_source_is_not_listed_before_its_first_round_is_over():
     """Otherwise every new volume would be published as unknown for a moment."""
     node = Node()
     node.round(plugin=GOOD)
-    node.book.watch(Kind.ENDPOINT, {"one": BACKEND})
+    node.book.watch(Kind.TCP, {"one": Source(BACKEND)})
     assert not node.book.evaluate()
-    node.book.end_round(Kind.ENDPOINT, discovered=True)
+    node.book.end_round(Kind.TCP, discovered=True)
     assert node.book.evaluate()
     assert node.state(BACKEND) == (State.UNKNOWN, Reason.NOT_OBSERVED)
 
@@ -226,3 +226,19 @@ def test_suspects_are_what_is_bad_or_failing():
     assert not node.book.suspects(Kind.MOUNT)
     node.round(mount=HUNG)
     assert node.book.suspects(Kind.MOUNT) == {"one"}
+
+
+@pytest.mark.parametrize(("from_mount", "expected"), [(True, State.DEGRADED), (False, State.UNHEALTHY)])
+def test_monitors_that_an_old_mount_names_do_not_condemn_a_cluster_whose_mounts_work(from_mount, expected):
+    """Operators replace monitors; what was configured or announced is believed."""
+    book = HealthBook(FakeClock(), kinds=(Kind.PROTOCOL, Kind.MOUNT))
+    ceph = StorageKey("cephfs.csi.ceph.com", "east")
+    monitors = {name: Source(ceph, quorum=True, from_mount=from_mount) for name in "ab"}
+    for _ in range(2):
+        book.watch(Kind.PROTOCOL, monitors)
+        book.watch(Kind.MOUNT, {"0:7": Source(ceph)})
+        for name in monitors:
+            book.record(Kind.PROTOCOL, name, REFUSED)
+        book.record(Kind.MOUNT, "0:7", GOOD)
+    book.evaluate()
+    assert [status.state for status in book.statuses if status.key == ceph] == [expected]

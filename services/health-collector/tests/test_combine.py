@@ -4,7 +4,18 @@ import pytest
 
 from leadsman.domain.reasons import Reason
 from leadsman.domain.states import State
-from leadsman_health_collector.combine import of_backend, of_driver, of_endpoints, of_mounts, of_plugin, worst
+from leadsman_health_collector.combine import (
+    DriverEvidence,
+    Superblock,
+    of_backend,
+    of_driver,
+    of_endpoints,
+    of_mounts,
+    of_plugin,
+    of_superblock,
+    of_volumes,
+    worst,
+)
 from leadsman_health_collector.strikes import Level
 
 GOOD = Level(State.HEALTHY, latency_s=0.01)
@@ -15,7 +26,14 @@ STALE = Level(State.UNHEALTHY, Reason.STALE_FILE_HANDLE, "stale")
 GONE = Level(State.NOT_APPLICABLE, Reason.DRIVER_SOCKET_MISSING)
 DEAD = Level(State.UNHEALTHY, Reason.DRIVER_NOT_RESPONDING)
 STARTING = Level(State.DEGRADED, Reason.DRIVER_STARTING)
+FULL = Level(State.DEGRADED, Reason.CAPACITY_LOW, "97 % used")
+SLOW = Level(State.DEGRADED, Reason.HIGH_LATENCY, "slow")
+ABSENT = Level(State.UNHEALTHY, Reason.DRIVER_NOT_REGISTERED)
+NOWHERE = Level(State.NOT_APPLICABLE, Reason.DRIVER_NOT_REGISTERED)
 UNKNOWN = Level(State.UNKNOWN, Reason.NOT_OBSERVED)
+
+
+IN_USE = DriverEvidence(mounted=True)
 
 
 def brief(level: Level | None) -> tuple[State, Reason | None] | None:
@@ -38,11 +56,14 @@ def brief(level: Level | None) -> tuple[State, Reason | None] | None:
         ([GOOD, HUNG], False, (State.DEGRADED, Reason.MOUNT_HUNG)),
         ([HUNG], False, (State.UNHEALTHY, Reason.MOUNT_HUNG)),
         ([HUNG, STALE], False, (State.UNHEALTHY, Reason.MOUNT_HUNG)),
+        ([GOOD, FULL], True, (State.DEGRADED, Reason.CAPACITY_LOW)),
+        ([GOOD, FULL], False, (State.HEALTHY, None)),
+        ([GOOD, SLOW], False, (State.DEGRADED, Reason.HIGH_LATENCY)),
     ],
 )
 def test_mounts(mounts, shared, expected):
     """One bad mount degrades, all of several bad condemn, and a hung one of a known backend condemns at once."""
-    assert brief(of_mounts(mounts, shared=shared)) == expected
+    assert brief(of_mounts([Superblock(level, shared) for level in mounts])) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,6 +83,30 @@ def test_addresses(addresses, expected):
     assert brief(of_endpoints(addresses)) == expected
 
 
+def test_a_quorum_needs_a_majority():
+    """One monitor of three that is down is normal; two are an outage."""
+    assert brief(of_endpoints([REFUSED, GOOD, GOOD], quorum=True)) == (State.DEGRADED, Reason.PATHS_DEGRADED)
+    assert brief(of_endpoints([REFUSED, REFUSED, GOOD], quorum=True)) == (State.UNHEALTHY, Reason.ENDPOINT_REFUSED)
+    assert brief(of_endpoints([REFUSED, REFUSED, GOOD])) == (State.DEGRADED, Reason.PATHS_DEGRADED)
+
+
+def test_good_flags_do_not_make_a_filesystem_healthy_that_nobody_has_looked_at():
+    """And bad ones count before it has been."""
+    assert of_superblock(None, [GOOD]) is None
+    assert of_superblock(None, [GOOD, FULL]) == FULL
+    assert of_superblock(GOOD, [GOOD, None]) == GOOD
+    assert of_superblock(GOOD, [STALE]) == STALE
+
+
+def test_what_a_driver_says_of_single_volumes_degrades_at_most():
+    """Others of the backend may be fine."""
+    assert of_volumes([GOOD, None]) is None
+    assert brief(of_volumes([GOOD, Level(State.UNHEALTHY, Reason.VOLUME_UNHEALTHY)])) == (
+        State.DEGRADED,
+        Reason.VOLUME_UNHEALTHY,
+    )
+
+
 def test_a_stale_socket_beside_a_working_one_does_not_count():
     """An upgrade that moves the socket leaves a dead one behind."""
     assert of_plugin([DEAD, GOOD]) == GOOD
@@ -72,18 +117,19 @@ def test_a_stale_socket_beside_a_working_one_does_not_count():
 
 def test_the_worse_of_mounts_and_addresses_wins():
     """Independent probes of one backend are both right."""
-    assert of_backend(GOOD, HUNG) == HUNG
-    assert of_backend(REFUSED, GOOD) == REFUSED
-    assert of_backend(UNKNOWN, GOOD) == UNKNOWN
-    assert of_backend(None, GOOD) == GOOD
+    assert of_backend(GOOD, HUNG, []) == HUNG
+    assert of_backend(REFUSED, GOOD, []) == REFUSED
+    assert of_backend(UNKNOWN, GOOD, []) == UNKNOWN
+    assert of_backend(None, GOOD, []) == GOOD
+    assert of_backend(GOOD, GOOD, [FULL, None]) == FULL
     assert worst([]) is None
 
 
 def test_failing_names_alone_do_not_condemn_a_backend_whose_mounts_work():
     """Mounts know the address already."""
     unresolved = Level(State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED)
-    assert brief(of_backend(unresolved, GOOD)) == (State.DEGRADED, Reason.NAME_RESOLUTION_FAILED)
-    assert brief(of_backend(unresolved, None)) == (State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED)
+    assert brief(of_backend(unresolved, GOOD, [])) == (State.DEGRADED, Reason.NAME_RESOLUTION_FAILED)
+    assert brief(of_backend(unresolved, None, [])) == (State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +150,33 @@ def test_failing_names_alone_do_not_condemn_a_backend_whose_mounts_work():
 )
 def test_drivers(plugin, mounts, backends, mounted, expected):
     """The plugin decides; broken backends only degrade; uninstalled with volumes in use is missing."""
-    assert brief(of_driver("nfs.csi.k8s.io", plugin, mounts, backends, mounted=mounted)) == expected
+    assert (
+        brief(of_driver("nfs.csi.k8s.io", DriverEvidence(plugin, None, mounts, mounted=mounted), backends)) == expected
+    )
 
 
 def test_an_in_tree_driver_is_what_its_backends_are():
     """It has no plugin that could fail."""
     driver = "kubernetes.io/nfs"
-    assert brief(of_driver(driver, None, None, [GOOD], mounted=True)) == (State.HEALTHY, None)
-    assert brief(of_driver(driver, None, None, [GOOD, HUNG], mounted=True)) == (State.DEGRADED, Reason.MOUNT_HUNG)
-    assert of_driver(driver, None, None, [UNKNOWN], mounted=True) is None
+    assert brief(of_driver(driver, IN_USE, [GOOD])) == (State.HEALTHY, None)
+    assert brief(of_driver(driver, IN_USE, [GOOD, HUNG])) == (State.DEGRADED, Reason.MOUNT_HUNG)
+    assert of_driver(driver, IN_USE, [UNKNOWN]) is None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "registration", "mounted", "expected"),
+    [
+        (GOOD, GOOD, False, (State.HEALTHY, None)),
+        (GOOD, ABSENT, False, (State.UNHEALTHY, Reason.DRIVER_NOT_REGISTERED)),
+        (GOOD, NOWHERE, False, (State.HEALTHY, None)),
+        (None, NOWHERE, False, (State.NOT_APPLICABLE, Reason.DRIVER_NOT_REGISTERED)),
+        (None, NOWHERE, True, (State.UNHEALTHY, Reason.DRIVER_NOT_REGISTERED)),
+        (None, GOOD, False, (State.UNKNOWN, Reason.NOT_OBSERVED)),
+        (GONE, ABSENT, False, (State.NOT_APPLICABLE, Reason.DRIVER_SOCKET_MISSING)),
+        (GONE, ABSENT, True, (State.UNHEALTHY, Reason.DRIVER_SOCKET_MISSING)),
+    ],
+)
+def test_registration(plugin, registration, mounted, expected):
+    """A driver that the kubelet does not know cannot mount; one that was never meant for the node is not missing."""
+    seen = DriverEvidence(plugin, registration, mounted=mounted)
+    assert brief(of_driver("nfs.csi.k8s.io", seen, [])) == expected

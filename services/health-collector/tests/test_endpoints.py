@@ -1,5 +1,7 @@
 """Which addresses a node looks at."""
 
+from collections.abc import Collection, Sequence
+
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
@@ -9,8 +11,15 @@ from leadsman.domain.report import StorageKey
 from leadsman.testing.clock import FakeClock
 from leadsman.wire.notices import Backend, BackendList, encode_notice
 from leadsman_health_collector.announced import EndpointDirectory
-from leadsman_health_collector.config_file import load_endpoints
-from leadsman_health_collector.endpoints import MAX_ENDPOINTS, Endpoint, choose_endpoints, parse_endpoint
+from leadsman_health_collector.config_file import load_config
+from leadsman_health_collector.endpoints import (
+    MAX_ENDPOINTS,
+    TCP_ONLY,
+    Endpoint,
+    choose_endpoints,
+    parse_endpoint,
+    protocol_of,
+)
 from leadsman_health_collector.metrics import CollectorMetrics
 
 KEY = StorageKey("nfs.csi.k8s.io", "10.0.0.9")
@@ -40,6 +49,11 @@ def endpoint(key: StorageKey = KEY, address: str = "10.0.0.9:2049") -> Endpoint:
         (":2049", None),
         ("a b:1", None),
         ("http://x:1", None),
+        ("[fe80::9%eth0]:2049", ("fe80::9%eth0", 2049)),
+        ("[fe80::9%]:2049", None),
+        ("10.0.0.9:2049\n", None),
+        ("-x:2049", None),
+        ("a" * 300 + ":2049", None),
     ],
 )
 def test_addresses(address, expected):
@@ -48,33 +62,99 @@ def test_addresses(address, expected):
     assert (found and (found.host, found.port)) == expected
 
 
+@pytest.mark.parametrize(
+    ("driver", "protocol"),
+    [
+        ("nfs.csi.k8s.io", "nfs"),
+        ("kubernetes.io/nfs", "nfs"),
+        ("rbd.csi.ceph.com", "ceph"),
+        ("cephfs.csi.ceph.com", "ceph"),
+        ("rook-ceph.rbd.csi.ceph.com", "ceph"),
+        ("rook-ceph.nfs.csi.ceph.com", "nfs"),
+        ("smb.csi.k8s.io", "smb"),
+        ("ebs.csi.aws.com", ""),
+        ("my-nfs.csi.k8s.io", ""),
+        ("", ""),
+    ],
+)
+def test_a_drivers_servers_speak_its_protocol(driver, protocol):
+    """Those of an unknown driver are only connected to."""
+    assert protocol_of(driver) == protocol
+    assert endpoint(StorageKey(driver, "b")).protocol == protocol
+
+
+def test_a_protocol_can_be_told_and_forbidden():
+    """A driver may stand before something else than its name says."""
+    assert parse_endpoint(KEY, "10.0.0.9:2049", TCP_ONLY) == Endpoint(KEY, "10.0.0.9", 2049)
+    assert parse_endpoint(StorageKey("d", "b"), "s3:443", "https") == Endpoint(StorageKey("d", "b"), "s3", 443, "https")
+
+
+def test_monitors_need_a_majority_and_other_servers_do_not():
+    """Ceph goes on without a minority of its monitors, and not without a majority."""
+    assert endpoint(StorageKey("rbd.csi.ceph.com", "c"), "10.0.0.1:3300").quorum
+    assert not endpoint().quorum
+
+
+def chosen(
+    configured: Sequence[Endpoint] = (),
+    announced: Sequence[Endpoint] = (),
+    mounted: Sequence[Endpoint] = (),
+    drivers: Collection[str] = ("nfs.csi.k8s.io",),
+) -> set[Endpoint]:
+    kept, left_out = choose_endpoints(configured, announced, mounted, drivers)
+    assert left_out == 0
+    assert all(name == one.name for name, one in kept.items())
+    return set(kept.values())
+
+
 def test_announced_endpoints_count_only_where_their_driver_is():
     """In-tree drivers have no plugin and always count; configured ones do too."""
     elsewhere = endpoint(StorageKey("rbd.csi.ceph.com", "x"), "10.0.0.1:6789")
     in_tree = endpoint(StorageKey("kubernetes.io/nfs", "10.0.0.9"))
-    kept, left_out = choose_endpoints([], [endpoint(), elsewhere, in_tree], {"nfs.csi.k8s.io"})
-    assert set(kept.values()) == {endpoint(), in_tree}
-    assert left_out == 0
-    assert set(choose_endpoints([elsewhere], [], set())[0].values()) == {elsewhere}
+    assert chosen([], [endpoint(), elsewhere, in_tree]) == {endpoint(), in_tree}
+    assert chosen([elsewhere], drivers=()) == {elsewhere}
 
 
 def test_a_configured_backend_is_looked_at_only_where_the_configuration_says():
     """An address guessed from volume attributes must not make a backend look half broken."""
     guessed, other = endpoint(address="nfs-a:2049"), endpoint(StorageKey("nfs.csi.k8s.io", "b"), "b:2049")
-    kept, _ = choose_endpoints([endpoint()], [guessed, other], {"nfs.csi.k8s.io"})
-    assert set(kept.values()) == {endpoint(), other}
+    assert chosen([endpoint()], [guessed, other]) == {endpoint(), other}
 
 
-def test_more_endpoints_than_a_report_can_hold_are_left_out_and_configured_ones_stay():
-    """A cluster of thousands of backends must not make the report impossible."""
+def test_a_mounts_address_counts_for_a_backend_of_which_nobody_else_tells():
+    """What is announced is what new volumes will use; a mount tells what was true when it was made."""
+    old = endpoint(address="10.0.0.1:2049")
+    unknown = endpoint(StorageKey("org.example.nfs", "b"), "10.0.0.2:2049")
+    assert chosen([], [endpoint()], [old, unknown]) == {endpoint(), unknown}
+    assert chosen([endpoint()], [], [old, unknown]) == {endpoint(), unknown}
+    assert chosen([], [], [old, unknown], drivers=()) == {old, unknown}
+
+
+def test_more_endpoints_than_a_report_can_hold_are_left_out_and_those_in_use_stay():
+    """A cluster of thousands of backends must neither make the report impossible nor hide what is mounted here."""
     many = [endpoint(StorageKey("kubernetes.io/nfs", f"h{n}"), f"h{n}:1") for n in range(MAX_ENDPOINTS + 10)]
-    kept, left_out = choose_endpoints([endpoint()], many, set())
-    assert (len(kept), left_out) == (MAX_ENDPOINTS, 11)
-    assert endpoint().name in kept
+    mounted = [endpoint(StorageKey("org.example", "z"), "z:1"), endpoint(many[-1].key, "10.0.0.1:2049")]
+    kept, left_out = choose_endpoints([endpoint()], many, mounted, set())
+    assert (len(kept), left_out) == (MAX_ENDPOINTS, 12)
+    assert {endpoint().name, mounted[0].name, many[-1].name} <= set(kept)
 
 
 def directory(metrics: CollectorMetrics, clock: FakeClock | None = None) -> EndpointDirectory:
     return EndpointDirectory((), (), lambda: {"nfs.csi.k8s.io"}, clock or FakeClock(), metrics)
+
+
+def test_endpoints_of_mounts_come_and_go_with_them():
+    """They are asked for anew each time, and never kept for the next run."""
+    mounted: list[Endpoint] = []
+    endpoints = EndpointDirectory(
+        (), (), set, FakeClock(), CollectorMetrics(CollectorRegistry()), mounted=lambda: mounted
+    )
+    assert endpoints.wanted() == {}
+    mounted.append(endpoint())
+    assert endpoints.wanted() == {endpoint().name: endpoint()}
+    assert endpoints.announced == ()
+    mounted.clear()
+    assert endpoints.wanted() == {}
 
 
 async def test_a_list_replaces_the_former_one_and_an_unreadable_one_does_not():
@@ -130,8 +210,8 @@ def test_the_configuration_file_names_endpoints(tmp_path):
     """The documented form."""
     path = tmp_path / "collector.yaml"
     path.write_text(HEAD + "endpoints:\n- {driver: nfs.csi.k8s.io, backend: 10.0.0.9, address: '10.0.0.9:2049'}\n")
-    assert load_endpoints(path) == (endpoint(),)
-    assert load_endpoints(None) == ()
+    assert load_config(path).endpoints == (endpoint(),)
+    assert load_config(None).endpoints == ()
 
 
 @pytest.mark.parametrize(
@@ -151,10 +231,12 @@ def test_a_wrong_configuration_file_is_refused_with_its_place(tmp_path, text, ex
     path = tmp_path / "collector.yaml"
     path.write_text(text)
     with pytest.raises(DocumentError) as caught:
-        load_endpoints(path)
+        load_config(path)
     assert expected.removeprefix("3").removeprefix("4") in str(caught.value)
 
 
 def test_endpoints_survive_the_state_file_format():
-    """They are kept between runs."""
+    """They are kept between runs; those that an older build kept had no protocol."""
     assert msgspec.json.decode(msgspec.json.encode(endpoint()), type=Endpoint) == endpoint()
+    old = b'{"key": ["nfs.csi.k8s.io", "10.0.0.9"], "host": "10.0.0.9", "port": 2049}'
+    assert msgspec.json.decode(old, type=Endpoint) == Endpoint(KEY, "10.0.0.9", 2049)

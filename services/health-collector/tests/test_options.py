@@ -5,31 +5,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from leadsman.bus.connect import BusSettings
 from leadsman.domain.errors import ConfigError
-from leadsman.runtime.options import Address
-from leadsman_health_collector.__main__ import main
-from leadsman_health_collector.service import Settings
+from leadsman_health_collector.__main__ import main, run
+from leadsman_health_collector.settings import LookSettings
 
 
-def settings(period_s: float, deadline_s: float) -> Settings:
-    return Settings(
-        node="n",
-        bus=BusSettings.for_collector(("nats://127.0.0.1:1",), "collector/n"),
-        kubelet_dir=Path("/k"),
-        mountinfo=Path("/m"),
-        state_file=Path("/s"),
-        config=None,
-        period_s=period_s,
-        deadline_s=deadline_s,
-        heartbeat_s=10.0,
-        admin=Address("127.0.0.1", 0),
-    )
+def settings(period_s: float, deadline_s: float) -> LookSettings:
+    return LookSettings(Path("/k"), Path("/m"), None, period_s, deadline_s)
 
 
 def test_the_help_tells_every_option_and_its_variable():
     """It is the reference."""
-    text = CliRunner().invoke(main, ["--help"]).output
+    text = CliRunner().invoke(main, ["run", "--help"]).output
     for name in (
         "kubelet-dir",
         "mountinfo",
@@ -46,14 +33,14 @@ def test_the_help_tells_every_option_and_its_variable():
 
 def test_the_state_is_kept_by_default():
     """A restart must not turn a bad node good with the options that nobody has touched."""
-    default = next(option.default for option in main.params if option.name == "state_file")
+    default = next(option.default for option in run.params if option.name == "state_file")
     assert default == Path("/var/run/leadsman/health-collector/state.json")
 
 
 def test_mounts_have_more_time_than_sockets_and_never_more_than_their_period():
-    """15 s and 5 s with the defaults."""
+    """5 s with the defaults."""
     usual = settings(10.0, 3.0)
-    assert (usual.mount_period_s, usual.mount_deadline_s) == (15.0, 5.0)
+    assert usual.mount_deadline_s == 5.0
     assert settings(1.0, 1.0).mount_deadline_s == 1.5
 
 

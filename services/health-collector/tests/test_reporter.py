@@ -3,15 +3,15 @@
 from prometheus_client import CollectorRegistry
 
 from leadsman.domain.reasons import Reason
-from leadsman.domain.report import NodeReport, StorageKey
+from leadsman.domain.report import NodeReport, Sequence, StorageKey
 from leadsman.domain.states import State
 from leadsman.testing.clock import FakeClock
 from leadsman.wire.report import MAX_BODY_BYTES, encode_report
 from leadsman_health_collector.book import HealthBook
 from leadsman_health_collector.metrics import CollectorMetrics
 from leadsman_health_collector.observation import Kind, Observation, Outcome
+from leadsman_health_collector.probes.probe import Source
 from leadsman_health_collector.reporter import Reporter
-from leadsman_health_collector.strikes import Thresholds
 
 GOOD = Observation(Outcome.GOOD)
 BAD = Observation(Outcome.ERROR, Reason.ENDPOINT_REFUSED, "refused " + "x" * 500)
@@ -21,14 +21,13 @@ class Desk:
     """A reporter with a publisher that notes what it is given."""
 
     def __init__(self) -> None:
-        self.book = HealthBook(FakeClock(), Thresholds())
+        self.book = HealthBook(FakeClock())
         self.published: list[tuple[NodeReport, bool]] = []
         self.kept: list[object] = []
         self.ready = True
         self.registry = CollectorRegistry()
         self.reporter = Reporter(
-            "node-1",
-            "boot",
+            NodeReport("node-1", Sequence(0, 0), 0.0, (), boot_id="boot"),
             self.book,
             self,
             ready=lambda: self.ready,
@@ -40,10 +39,10 @@ class Desk:
         self.published.append((report, urgent))
 
     def look(self, keys: dict[str, StorageKey], bad: set[str] = frozenset(), times: int = 2) -> None:
-        self.book.watch(Kind.ENDPOINT, keys)
+        self.book.watch(Kind.TCP, {name: Source(key) for name, key in keys.items()})
         for name in [*keys] * times:
-            self.book.record(Kind.ENDPOINT, name, BAD if name in bad else GOOD)
-        self.book.end_round(Kind.ENDPOINT, discovered=True)
+            self.book.record(Kind.TCP, name, BAD if name in bad else GOOD)
+        self.book.end_round(Kind.TCP, discovered=True)
         self.reporter.refresh()
 
 

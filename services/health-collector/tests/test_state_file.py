@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from leadsman.domain.reasons import Reason
-from leadsman.domain.report import StorageKey, StorageStatus
+from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
 from leadsman.domain.states import State
 from leadsman.testing.clock import FakeClock
 from leadsman_health_collector.endpoints import Endpoint
@@ -14,7 +14,8 @@ from leadsman_health_collector.metrics import CollectorMetrics
 from leadsman_health_collector.state_file import Remembered, StateFile
 
 STATUS = StorageStatus(StorageKey("d", "b"), State.UNHEALTHY, Reason.MOUNT_HUNG, message="hung", since_epoch_s=7.0)
-KNOWN = Remembered((STATUS,), {"/p/csi.sock": "d"}, (Endpoint(StorageKey("d", "b"), "10.0.0.9", 2049),))
+REPORT = NodeReport("node-1", Sequence(1, 2), 10.0, (STATUS,), labels={"zone": "a"})
+KNOWN = Remembered(REPORT, {"/p/csi.sock": "d"}, (Endpoint(StorageKey("d", "b"), "10.0.0.9", 2049),))
 
 
 class Machine:
@@ -46,7 +47,7 @@ def test_the_next_run_gets_everything_back_and_a_higher_number(machine):
     assert remembered == Remembered()
     file.save(KNOWN)
     again, resumed = machine.start()
-    assert resumed.statuses[0].message == "hung"
+    assert resumed.report.storages[0].message == "hung"
     assert resumed == KNOWN
     assert again.epoch == file.epoch + 1
 
@@ -69,7 +70,7 @@ def test_what_is_older_than_five_minutes_is_history(machine, seconds, resumed):
     file.save(KNOWN)
     machine.clock.advance(seconds)
     again, remembered = machine.start()
-    assert bool(remembered.statuses) is bool(remembered.endpoints) is resumed
+    assert bool(remembered.report) is bool(remembered.endpoints) is resumed
     assert remembered.drivers == KNOWN.drivers
     assert again.epoch > file.epoch
 

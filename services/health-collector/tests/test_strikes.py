@@ -12,12 +12,13 @@ ERROR = Observation(Outcome.ERROR, Reason.ENDPOINT_REFUSED, "refused")
 TIMEOUT = Observation(Outcome.TIMEOUT, Reason.ENDPOINT_TIMEOUT, "silent")
 ABSENT = Observation(Outcome.ABSENT, Reason.DRIVER_SOCKET_MISSING)
 REMOVED = Observation(Outcome.REMOVED, Reason.DRIVER_SOCKET_MISSING)
+IMPAIRED = Observation(Outcome.IMPAIRED, Reason.PATHS_DEGRADED, "2 of 4 paths")
 STARTING = Observation(Outcome.STARTING, Reason.DRIVER_STARTING)
 NOT_RUN = not_run("no")
 
 
-def after(*looks: Observation, cautious: bool = False) -> SourceHealth:
-    health = SourceHealth(Thresholds(), cautious=cautious)
+def after(*looks: Observation, cautious: bool = False, thresholds: Thresholds | None = None) -> SourceHealth:
+    health = SourceHealth(thresholds or Thresholds(), period_s=10.0, cautious=cautious)
     for number, seen in enumerate(looks):
         health.record(seen, now=10.0 * number)
     return health
@@ -83,16 +84,18 @@ def test_a_look_that_was_not_had_changes_nothing(before):
     [
         ([GOOD, ABSENT], State.HEALTHY),
         ([GOOD, ABSENT, ABSENT], State.DEGRADED),
-        ([GOOD, ABSENT, ABSENT, ABSENT], State.UNHEALTHY),
+        ([GOOD, *[ABSENT] * 3], State.DEGRADED),
+        ([GOOD, *[ABSENT] * 4], State.UNHEALTHY),
         ([GOOD, ABSENT, ABSENT, GOOD], State.DEGRADED),
         ([GOOD, ABSENT, ABSENT, GOOD, GOOD], State.HEALTHY),
         ([ERROR, ERROR, ABSENT], State.UNHEALTHY),
         ([GOOD, REMOVED, REMOVED], State.DEGRADED),
-        ([GOOD, REMOVED, REMOVED, REMOVED], State.NOT_APPLICABLE),
+        ([GOOD, *[REMOVED] * 4], State.NOT_APPLICABLE),
+        ([GOOD, *[REMOVED] * 4, ABSENT], State.UNHEALTHY),
     ],
 )
-def test_a_vanished_plugin_gets_one_look_of_grace(looks, expected):
-    """It may be restarting: degraded at the second strike, unhealthy (or gone) at the third."""
+def test_a_vanished_plugin_gets_its_grace(looks, expected):
+    """It may be restarting: degraded at the second strike, unhealthy (or gone) after three periods."""
     assert state(*looks) == expected
 
 
@@ -130,3 +133,53 @@ def test_only_a_first_definite_failure_asks_for_a_second_look():
     assert not after(GOOD, ERROR, ERROR).wants_second_look
     assert not after(ERROR, ERROR, GOOD, ERROR).wants_second_look
     assert not after(GOOD).wants_second_look
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([IMPAIRED], None),
+        ([IMPAIRED, IMPAIRED], State.DEGRADED),
+        ([GOOD, IMPAIRED], State.HEALTHY),
+        ([GOOD, IMPAIRED, IMPAIRED], State.DEGRADED),
+        ([GOOD, IMPAIRED, IMPAIRED, GOOD], State.DEGRADED),
+        ([GOOD, IMPAIRED, IMPAIRED, GOOD, GOOD], State.HEALTHY),
+        ([ERROR, ERROR, IMPAIRED], State.UNHEALTHY),
+        ([ERROR, ERROR, IMPAIRED, IMPAIRED], State.DEGRADED),
+        ([ERROR, ERROR, IMPAIRED, GOOD], State.DEGRADED),
+        ([ERROR, ERROR, GOOD, IMPAIRED], State.DEGRADED),
+        ([ERROR, ERROR, GOOD, IMPAIRED, GOOD, IMPAIRED, GOOD], State.DEGRADED),
+    ],
+)
+def test_what_is_impaired_works(looks, expected):
+    """Degraded at the second look; what was down is up again, though not well, as soon as it works twice."""
+    assert state(*looks) == expected
+
+
+def test_one_slow_answer_is_no_news_and_many_are():
+    """A lost packet costs a second; a server that always takes as long is slow, until it is clearly fast again."""
+    slow, fast = (Observation(Outcome.GOOD, latency_s=seconds) for seconds in (2.0, 0.1))
+    limit = Thresholds(slow_s=1.0)
+    assert after(fast, slow, fast, thresholds=limit).level.state is State.HEALTHY
+    health = after(fast, slow, slow, slow, thresholds=limit)
+    assert (health.level.state, health.level.reason) == (State.DEGRADED, Reason.HIGH_LATENCY)
+    health.record(fast, now=50.0)
+    assert health.level.state is State.DEGRADED
+    for now in range(60, 120, 10):
+        health.record(fast, now=now)
+    assert health.level.state is State.HEALTHY
+    assert after(slow, slow, slow).level.state is State.HEALTHY
+
+
+def test_a_source_that_needs_no_confirmation_asks_for_no_second_look():
+    """One strike decides, so there is nothing to confirm."""
+    health = after(ERROR, thresholds=Thresholds(definite=1, failures=1, up=1))
+    assert health.level.state is State.UNHEALTHY
+    assert not health.wants_second_look
+
+
+def test_what_was_never_meant_for_the_node_has_no_grace_where_none_is_due():
+    """There is nothing that could be restarting."""
+    known = Thresholds(up=1, gone_at_once=True)
+    assert after(REMOVED, REMOVED, thresholds=known).level.state is State.NOT_APPLICABLE
+    assert after(ABSENT, ABSENT, thresholds=known).level.state is State.DEGRADED

@@ -27,7 +27,6 @@ from leadsman_health_collector.book import HealthBook
 from leadsman_health_collector.metrics import ProbeMetrics
 from leadsman_health_collector.probes.probe import Probe
 from leadsman_health_collector.rounds import Rounds
-from leadsman_health_collector.strikes import Thresholds
 
 PERIOD_S = 0.3
 DEADLINE_S = 0.2
@@ -47,7 +46,7 @@ class Watch:
     def __init__(self, probe: Probe) -> None:
         self.registry = CollectorRegistry()
         self.metrics = ProbeMetrics(self.registry)
-        self.book = HealthBook(SystemClock(), Thresholds(starting_s=PERIOD_S * 8))
+        self.book = HealthBook(SystemClock(), kinds=[probe.kind])
         self.history: list[tuple[StorageKey, Brief]] = []
         self._probe = probe
 

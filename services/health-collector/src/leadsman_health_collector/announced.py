@@ -27,7 +27,10 @@ class Message(Protocol):
 
 
 class EndpointDirectory:
-    """Configured endpoints together with the latest announced ones; a bus that falls silent takes none away."""
+    """Configured endpoints with the latest announced ones and those of mounts; a silent bus takes none away.
+
+    `mounted` tells the endpoints of the mounts there are now.
+    """
 
     def __init__(
         self,
@@ -36,10 +39,13 @@ class EndpointDirectory:
         drivers_here: Callable[[], Collection[str]],
         clock: Clock,
         metrics: CollectorMetrics,
+        *,
+        mounted: Callable[[], Collection[Endpoint]] = tuple,
     ) -> None:
         self.announced = tuple(announced)
         self._configured = configured
         self._drivers_here = drivers_here
+        self._mounted = mounted
         self._clock = clock
         self._metrics = metrics
         self._throttle = Throttle()
@@ -62,7 +68,7 @@ class EndpointDirectory:
 
     def wanted(self) -> Mapping[str, Endpoint]:
         """The endpoints to look at now, by name."""
-        kept, left_out = choose_endpoints(self._configured, self.announced, self._drivers_here())
+        kept, left_out = choose_endpoints(self._configured, self.announced, self._mounted(), self._drivers_here())
         self._metrics.endpoints_left_out.set(left_out)
         if left_out and not self._left_out:
             log.warning("too many endpoints, some are not looked at", kept=len(kept), left_out=left_out)

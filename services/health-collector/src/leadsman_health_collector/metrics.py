@@ -1,10 +1,11 @@
 """Prometheus series of the collector itself; labels are bounded by what one node can have."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from leadsman.domain.report import StorageStatus
+from leadsman.domain.report import StorageKey, StorageStatus
 from leadsman.domain.states import State
 
 _BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
@@ -52,6 +53,58 @@ class ProbeMetrics:
             registry=registry,
         )
 
+    def of(self, probe: str) -> "ProbeSeries":
+        """The series of one probe."""
+        return ProbeSeries(self, probe)
+
+
+class ProbeSeries:
+    """The series of one probe, each found by its labels once: that takes ten times as long as counting in it.
+
+    None is there before it is needed: a probe that has never succeeded has no time of its last success.
+    """
+
+    def __init__(self, metrics: ProbeMetrics, probe: str) -> None:
+        self._metrics = metrics
+        self._probe = probe
+        self._results: dict[str, Counter] = {}
+
+    @cached_property
+    def duration(self) -> Histogram:
+        """See `ProbeMetrics.duration`."""
+        return self._metrics.duration.labels(self._probe)
+
+    @cached_property
+    def last_success(self) -> Gauge:
+        """See `ProbeMetrics.last_success`."""
+        return self._metrics.last_success.labels(self._probe)
+
+    @cached_property
+    def rounds(self) -> Counter:
+        """See `ProbeMetrics.rounds`."""
+        return self._metrics.rounds.labels(self._probe)
+
+    @cached_property
+    def sources(self) -> Gauge:
+        """See `ProbeMetrics.sources`."""
+        return self._metrics.sources.labels(self._probe)
+
+    @cached_property
+    def discovery_errors(self) -> Counter:
+        """See `ProbeMetrics.discovery_errors`."""
+        return self._metrics.discovery_errors.labels(self._probe)
+
+    @cached_property
+    def internal_errors(self) -> Counter:
+        """See `ProbeMetrics.internal_errors`."""
+        return self._metrics.internal_errors.labels(self._probe)
+
+    def results(self, outcome: str) -> Counter:
+        """See `ProbeMetrics.results`."""
+        if outcome not in self._results:
+            self._results[outcome] = self._metrics.results.labels(self._probe, outcome)
+        return self._results[outcome]
+
 
 class CollectorMetrics:
     """Every series, registered once: those about looks in `probes`, the others here."""
@@ -94,10 +147,15 @@ class CollectorMetrics:
             ["driver", "backend", "state"],
             registry=registry,
         )
+        self._shown: Mapping[StorageKey, State] = {}
 
     def show(self, statuses: Iterable[StorageStatus]) -> None:
         """Export the present statuses and no others."""
+        states = {status.key: status.state for status in statuses}
+        if states == self._shown:  # as after almost every round
+            return
+        self._shown = states
         self.storage_state.clear()
-        for status in statuses:
+        for key, present in states.items():
             for state in State:
-                self.storage_state.labels(status.key.driver, status.key.backend, state.value).set(status.state is state)
+                self.storage_state.labels(key.driver, key.backend, state.value).set(present is state)

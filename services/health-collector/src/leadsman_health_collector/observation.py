@@ -7,21 +7,34 @@ from leadsman.domain.reasons import Reason
 
 
 class Kind(StrEnum):
-    """The probes; also their metric label."""
+    """The probes that judge storage; also their metric label and their name in the configuration."""
 
     PLUGIN = "csi_plugin"
-    ENDPOINT = "tcp_endpoint"
+    REGISTRATION = "registration"
+    STORAGE_HEALTH = "csi_storage_health"
+    VOLUME_HEALTH = "csi_volume_health"
+    TCP = "tcp_endpoint"
+    PROTOCOL = "protocol_ping"
+    NAME = "name_resolution"
     MOUNT = "mount_liveness"
+    FLAGS = "mount_flags"
+    PATHS = "device_paths"
+    CANARY = "canary_io"
+    CAPACITY = "capacity"
+    PRESSURE = "io_pressure"
+    KERNEL = "kernel_support"
 
 
 class Outcome(StrEnum):
     """What one look found.
 
-    `ABSENT` (nothing listens: perhaps a restart) and `REMOVED` (nor is there a place to listen: perhaps uninstalled)
-    are definite failures like `ERROR`. `NOT_RUN` means that the look itself failed; it says nothing about storage.
+    `IMPAIRED` works, but not as it should (some paths down, almost full). `ABSENT` (nothing listens or nothing is
+    registered: perhaps a restart) and `REMOVED` (nor is there a place for it: perhaps uninstalled) are definite
+    failures like `ERROR`. `NOT_RUN` means that the look itself failed; it says nothing about storage.
     """
 
     GOOD = "good"
+    IMPAIRED = "impaired"
     STARTING = "starting"
     ABSENT = "absent"
     REMOVED = "removed"

@@ -6,15 +6,32 @@ from collections.abc import Callable
 
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
-from leadsman_health_collector.book import HealthBook
+from leadsman_health_collector.book import Change, HealthBook
 from leadsman_health_collector.metrics import ProbeMetrics
-from leadsman_health_collector.observation import Observation, Outcome, not_run
-from leadsman_health_collector.probes.probe import Probe
+from leadsman_health_collector.observation import Kind, Observation, Outcome, not_run
+from leadsman_health_collector.probes.probe import Probe, Source
 
 log = get_logger("collector.rounds")
 
 OnNews = Callable[[], None]
 """Called when a look has changed the state of a source, and at the end of every round."""
+
+OnChange = Callable[[Change, float], None]
+"""Called with what a look has changed and when it began (seconds since 1970), before `OnNews`."""
+
+Allows = Callable[[Kind, str], bool]
+"""Whether a probe may look at sources of a driver."""
+
+
+def allow_all(kind: Kind, driver: str) -> bool:
+    """Nothing is switched off."""
+    del kind, driver
+    return True
+
+
+def ignore_change(change: Change, began_epoch_s: float) -> None:
+    """Nobody wants to know."""
+    del change, began_epoch_s
 
 
 def spread(node: str, period_s: float) -> float:
@@ -33,7 +50,7 @@ def first_wait(now_epoch: float, phase_s: float, period_s: float) -> float:
 
 
 class Rounds:
-    """Rounds of `probe` for the sources it discovers; results go to `book`."""
+    """Rounds of `probe` for the sources it discovers; results go to `book`. `period_s` is the collector's own."""
 
     def __init__(
         self,
@@ -45,14 +62,19 @@ class Rounds:
         clock: Clock,
         metrics: ProbeMetrics,
         on_news: OnNews,
+        on_change: OnChange = ignore_change,
+        allows: Allows = allow_all,
     ) -> None:
         self._probe = probe
         self._book = book
-        self._period = period_s
-        self._phase = phase_s % period_s
+        self._base_period = period_s
+        self._period = period_s * probe.schedule.period
+        self._phase = phase_s % self._period
         self._clock = clock
-        self._metrics = metrics
+        self._series = metrics.of(probe.kind)
         self._on_news = on_news
+        self._on_change = on_change
+        self._allows = allows
         self.kind = probe.kind
         self.trouble = ""
         """Why the latest discovery failed, in words for people; empty if it did not."""
@@ -72,39 +94,50 @@ class Rounds:
     async def _round(self, group: asyncio.TaskGroup) -> None:
         kind = self._probe.kind
         found = self._discover()
-        self._book.watch(kind, self._probe.keys())
-        names = [name for name in self._probe.choose(self._book.suspects(kind)) if name not in self._looking]
+        off = self._watch()
+        chosen = self._probe.choose(self._book.suspects(kind))
+        names = [name for name in chosen if name not in self._looking and name not in off]
         if found:
             async with asyncio.TaskGroup() as looks:
                 for name in names:
                     looks.create_task(self._look(name, group))
         self._book.end_round(kind, discovered=found)
-        self._metrics.rounds.labels(kind).inc()
+        self._series.rounds.inc()
         self._on_news()
+
+    def _watch(self) -> set[str]:
+        """Tell the book what there is; the names of sources that are switched off for their driver."""
+        kind = self._probe.kind
+        every = self._probe.sources()
+        wanted: dict[str, Source] = {
+            name: source for name, source in every.items() if self._allows(kind, source.key.driver)
+        }
+        self._book.watch(kind, wanted, self._probe.schedule.thresholds, self._base_period)
+        return every.keys() - wanted.keys()
 
     def _discover(self) -> bool:
         kind = self._probe.kind
         try:
             names = self._probe.discover()
         except OSError as error:
-            self._metrics.discovery_errors.labels(kind).inc()
+            self._series.discovery_errors.inc()
             self.trouble = f"cannot tell what to look at: {error}"
             self._complain("discovery", self.trouble)
             return False
         except Exception as error:  # a bug in one probe must not end the others
-            self._metrics.internal_errors.labels(kind).inc()
+            self._series.internal_errors.inc()
             self.trouble = f"discovery failed by a bug: {error!r}"
             log.exception("discovery failed by a bug; please report it", probe=kind.value)
             return False
         self.trouble = ""
         self._complained &= {*names}
-        self._metrics.sources.labels(kind).set(len(names))
+        self._series.sources.set(len(names))
         return True
 
     async def _look(self, name: str, group: asyncio.TaskGroup) -> None:
         begin = self._clock.monotonic()
         await self._look_once(name)
-        if self._book.wants_second_look(self._probe.kind, name):
+        if self._probe.schedule.second_look and self._book.wants_second_look(self._probe.kind, name):
             group.create_task(self._look_again(name, begin + self._period / 2))
 
     async def _look_again(self, name: str, at: float) -> None:
@@ -116,9 +149,10 @@ class Rounds:
         if name in self._looking:
             return
         self._looking.add(name)
-        begin = self._clock.monotonic()
+        begin, began_epoch_s = self._clock.monotonic(), self._clock.epoch()
         try:
-            self._record(name, await self._guarded(name), self._clock.monotonic() - begin)
+            seen = await self._guarded(name)
+            self._record(name, seen, self._clock.monotonic() - begin, began_epoch_s)
         finally:
             self._looking.discard(name)
 
@@ -126,22 +160,29 @@ class Rounds:
         try:
             return await self._probe.look(name)
         except Exception as error:  # a bug in one look must not end the others
-            self._metrics.internal_errors.labels(self._probe.kind).inc()
+            self._series.internal_errors.inc()
             log.exception("a look failed by a bug; please report it", probe=self._probe.kind.value, source=name)
             return not_run(f"the look failed by a bug: {error!r}")
 
-    def _record(self, name: str, seen: Observation, took: float) -> None:
-        kind = self._probe.kind
-        self._metrics.duration.labels(kind).observe(took)
-        self._metrics.results.labels(kind, seen.outcome).inc()
+    def _record(self, name: str, seen: Observation, took: float, began_epoch_s: float) -> None:
+        self._series.duration.observe(took)
+        self._series.results(seen.outcome).inc()
         if seen.outcome is Outcome.NOT_RUN:
             self._complain(name, seen.message)
         else:
             self._complained.discard(name)
-            self._metrics.last_success.labels(kind).set(self._clock.epoch())
-        self._book.watch(kind, self._probe.keys())  # a look may have told whose source it is
-        if self._book.record(kind, name, seen):
+            self._series.last_success.set(self._clock.epoch())
+        self._note_owner(name)
+        change = self._book.record(self._probe.kind, name, seen)
+        if change is not None:
+            self._on_change(change, began_epoch_s)
             self._on_news()
+
+    def _note_owner(self, name: str) -> None:
+        """A look may have told whose source it is."""
+        known = self._book.watched(self._probe.kind).get(name)
+        if self._probe.sources().get(name) != (known.source if known else None):
+            self._watch()
 
     def _complain(self, name: str, words: str) -> None:
         """Warn once per source until it can be looked at again; counters beside it go on."""

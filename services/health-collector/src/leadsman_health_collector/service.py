@@ -1,96 +1,44 @@
 """The collector put together from its parts, and its life from start to SIGTERM."""
 
 import asyncio
-import os
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable
 
-from leadsman.bus.connect import Bus, BusSettings
+from leadsman.bus.connect import Bus
 from leadsman.bus.publish import ReportPublisher
 from leadsman.bus.subjects import BACKENDS
 from leadsman.domain.clock import SystemClock
-from leadsman.domain.durations import format_duration
-from leadsman.domain.errors import ConfigError
-from leadsman.domain.report import StorageStatus
-from leadsman.runtime.admin import AdminRoutes, Check
+from leadsman.domain.report import NodeReport, Sequence
+from leadsman.kube.api import Api
+from leadsman.runtime.admin import AdminRoutes
 from leadsman.runtime.app import Shutdown, run_until_shutdown, start_eternal
 from leadsman.runtime.http import HttpServer
 from leadsman.runtime.options import Address
 from leadsman.runtime.ports import write_ports
 from leadsman.telemetry.logs import get_logger
 from leadsman.telemetry.metrics import service_registry
-from leadsman_health_collector.announced import EndpointDirectory
-from leadsman_health_collector.book import HealthBook
-from leadsman_health_collector.config_file import load_endpoints
-from leadsman_health_collector.endpoints import Endpoint
+from leadsman.telemetry.traces import Tracing
+from leadsman_health_collector.book import Change, HealthBook
+from leadsman_health_collector.boot import read_boot_id
+from leadsman_health_collector.checks import Readiness
+from leadsman_health_collector.config_file import load_config
+from leadsman_health_collector.fact_rounds import FactRounds, Facts
+from leadsman_health_collector.kube.cluster_link import ClusterLink
 from leadsman_health_collector.metrics import CollectorMetrics
-from leadsman_health_collector.observation import Kind
-from leadsman_health_collector.plugin_sockets import registered_names
-from leadsman_health_collector.probes.csi_plugin import CsiPluginProbe
-from leadsman_health_collector.probes.mount_liveness import MountLivenessProbe
-from leadsman_health_collector.probes.probe import Probe
-from leadsman_health_collector.probes.tcp_endpoint import TcpEndpointProbe
-from leadsman_health_collector.reporter import Reporter
+from leadsman_health_collector.probe_set import ProbeSet, Surroundings
+from leadsman_health_collector.probe_spans import ProbeSpans
+from leadsman_health_collector.refresher import Refresher
+from leadsman_health_collector.reporter import NodeDetails, Reporter
 from leadsman_health_collector.rounds import Rounds, spread
+from leadsman_health_collector.settings import Settings
 from leadsman_health_collector.state_file import Remembered, StateFile
-from leadsman_health_collector.strikes import Thresholds
-from leadsman_health_collector.volumes import VolumeMap
 from leadsman_health_collector.workers import WorkerPool
 
 log = get_logger("collector")
 
 COMPONENT = "health-collector"
 
-MOUNT_PERIOD = 1.5
-"""Mounts are looked at less often than sockets: a process is started for each (facts: storage-health 3.1)."""
-
-MOUNT_DEADLINE = 5 / 3
-"""And they get more time: 5 s against 3 s with the defaults."""
-
 LAST_REPORT_S = 1.0
 """At a stop the last report has this time to be handed to the bus."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The collector's options; durations in seconds."""
-
-    node: str
-    bus: BusSettings
-    kubelet_dir: Path
-    mountinfo: Path
-    state_file: Path
-    config: Path | None
-    period_s: float
-    deadline_s: float
-    heartbeat_s: float
-    admin: Address
-    port_file: Path | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.deadline_s <= self.period_s:
-            raise ConfigError(
-                f"the probe deadline ({format_duration(self.deadline_s)}) must be above zero and at most the period "
-                f"({format_duration(self.period_s)}); lower --probe-deadline or raise --period"
-            )
-
-    @property
-    def mount_period_s(self) -> float:
-        """Time between two looks at a mount."""
-        return self.period_s * MOUNT_PERIOD
-
-    @property
-    def mount_deadline_s(self) -> float:
-        """Time that a mount has to answer."""
-        return min(self.deadline_s * MOUNT_DEADLINE, self.mount_period_s)
-
-
-def read_boot_id() -> str:
-    """The kernel's id of this boot; empty if it does not tell."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 class Collector:
@@ -100,19 +48,49 @@ class Collector:
         LeadsmanError: a file or an option cannot be used.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, api: Api | None) -> None:
         self._settings = settings
         self._clock = SystemClock()
         self._registry = service_registry(COMPONENT)
         self._metrics = CollectorMetrics(self._registry)
-        boot_id = read_boot_id()
+        self._tracing = Tracing.start(COMPONENT, self._registry, node=settings.node)
+        self._spans = ProbeSpans(self._tracing)
+        self._cluster = ClusterLink(
+            api,
+            settings.node,
+            events=settings.kube.events,
+            node_condition=settings.kube.node_condition,
+            clock=self._clock,
+            registry=self._registry,
+        )
+        boot_id = read_boot_id(settings.look.roots.proc)
         self._state_file = StateFile(settings.state_file, settings.node, boot_id, self._clock, self._metrics)
-        configured = load_endpoints(settings.config)
-        self._remembered = self._state_file.load()
-        self._book = HealthBook(self._clock, Thresholds(), self._remembered.statuses)
+        config = load_config(settings.look.config)
+        known = self._state_file.load()
         self._workers = WorkerPool(settings.node, boot_id, self._clock)
         self._metrics.stuck.set_function(lambda: self._workers.stuck)
-        self._build_probes(configured)
+        self._probes = ProbeSet(
+            settings.look,
+            config,
+            known,
+            Surroundings(
+                node=settings.node,
+                boot_id=boot_id,
+                clock=self._clock,
+                workers=self._workers,
+                metrics=self._metrics,
+                view=lambda: self._cluster.view,
+                api=api is not None,
+            ),
+        )
+        self._book = HealthBook(
+            self._clock,
+            known.report.storages if known.report else (),
+            known.report.bad_volumes if known.report else (),
+            kinds=self._probes.kinds,
+            damping=config.damping,
+        )
+        self._facts = Facts(self._clock)
         self._bus = Bus(settings.bus, self._registry)
         self._publisher = ReportPublisher(
             self._bus,
@@ -121,28 +99,64 @@ class Collector:
             clock=self._clock,
             registry=self._registry,
             heartbeat_s=settings.heartbeat_s,
+            scope=settings.look.sidecar.driver if settings.look.sidecar else "",
         )
+        self._known = known
         self._reporter = Reporter(
-            settings.node,
-            boot_id,
+            NodeReport(settings.node, Sequence(0, 0), 0.0, (), boot_id=boot_id),
             self._book,
             self._publisher,
-            ready=lambda: bool(self._remembered.statuses) or self._discovered(),
+            ready=lambda: known.report is not None or self._readiness.discovered,
             keep=self._keep,
             metrics=self._metrics,
+            details=self._details,
+            on_transition=self._cluster.on_transition,
         )
-        self._rounds = self._all_rounds()
+        self._refresher = Refresher(self._reporter.refresh)
+        self._rounds = [
+            Rounds(
+                probe,
+                self._book,
+                period_s=settings.look.period_s,
+                phase_s=spread(settings.node, settings.look.period_s * probe.schedule.period),
+                clock=self._clock,
+                metrics=self._metrics.probes,
+                on_news=self._refresher.ask,
+                on_change=self._on_change,
+                allows=self._probes.allows,
+            )
+            for probe in self._probes.probes
+        ]
+        self._fact_rounds = [
+            FactRounds(
+                probe,
+                self._facts,
+                period_s=settings.look.period_s,
+                phase_s=spread(settings.node, settings.look.period_s * probe.period),
+                clock=self._clock,
+                metrics=self._metrics.probes,
+            )
+            for probe in self._probes.facts
+        ]
+        self._readiness = Readiness(self._book, self._rounds, self._probes)
+        self._cluster.on_change(self._refresher.ask)
 
     async def run(self, shutdown: Shutdown) -> None:
         """Probe and publish until `shutdown`."""
-        admin = HttpServer(
-            AdminRoutes(COMPONENT, self._registry, self._checks()), self._settings.admin.host, self._settings.admin.port
+        checks = self._readiness.checks(
+            bus=lambda: self._bus.connected,
+            state_file=lambda: self._state_file.trouble,
+            workers=self._workers,
+            published=lambda: self._reporter.started,
         )
+        checks += self._cluster.checks()
+        address = self._settings.admin
+        admin = HttpServer(AdminRoutes(COMPONENT, self._registry, checks), address.host, address.port)
         await admin.listen()
         if self._settings.port_file:
             write_ports(self._settings.port_file, {"admin": admin.port})
-        log.info("listening", admin=str(Address(self._settings.admin.host, admin.port)))
-        await self._bus.subscribe(BACKENDS, self._endpoints.on_backend_list)
+        log.info("listening", admin=str(Address(address.host, admin.port)))
+        await self._bus.subscribe(BACKENDS, self._probes.endpoints.on_backend_list)
         self._reporter.refresh()
         try:
             async with asyncio.TaskGroup() as group:
@@ -154,8 +168,11 @@ class Collector:
                 for task in outer:
                     task.cancel()
         finally:
+            self._probes.close()
             await self._workers.close()
             await self._bus.close()
+            await self._cluster.close()
+            await self._tracing.close()
 
     async def _sound(self, shutdown: Shutdown) -> None:
         """Probe and publish until `shutdown`; then publish once more while the bus is still there.
@@ -163,8 +180,18 @@ class Collector:
         A change within the publisher's minimum gap would be lost otherwise: nobody speaks for the node until the next
         collector has started.
         """
+        await self._probes.prepare()
         rounds = {f"rounds of {rounds.kind}": rounds.run() for rounds in self._rounds}
-        await run_until_shutdown(shutdown, {**rounds, "publisher": self._publisher.run()})
+        facts = {f"facts of {rounds.name}": rounds.run() for rounds in self._fact_rounds}
+        eternal: dict[str, Awaitable[None]] = {
+            **self._cluster.tasks(),
+            **rounds,
+            **facts,
+            "refresher": self._refresher.run(),
+            "publisher": self._publisher.run(),
+        }
+        await run_until_shutdown(shutdown, eternal)
+        self._reporter.refresh()
         if not self._bus.connected:
             return
         try:
@@ -173,84 +200,18 @@ class Collector:
         except TimeoutError:
             log.info("the bus did not take the last report in time; the next start publishes it")
 
-    def _build_probes(self, configured: tuple[Endpoint, ...]) -> None:
-        settings = self._settings
-        kubelet_dir = Path(os.path.realpath(settings.kubelet_dir))  # as mountinfo shows it
-        self._volumes = VolumeMap(kubelet_dir)
-        self._plugins = CsiPluginProbe(kubelet_dir, self._clock, settings.deadline_s, self._remembered.drivers)
-        self._mounts = MountLivenessProbe(settings.mountinfo, self._volumes, self._workers, settings.mount_deadline_s)
-        self._endpoints = EndpointDirectory(
-            configured, self._remembered.endpoints, self._drivers_here, self._clock, self._metrics
-        )
-        self._tcp = TcpEndpointProbe(self._endpoints.wanted, self._clock, settings.deadline_s)
-        self._metrics.unmapped.set_function(lambda: self._volumes.unmapped)
-        self._metrics.unidentified.set_function(lambda: len(self._plugins.unidentified))
+    def _on_change(self, change: Change, began_epoch_s: float) -> None:
+        self._reporter.probe = self._spans.changed(change, began_epoch_s) or self._reporter.probe
 
-    def _drivers_here(self) -> set[str]:
-        return {*self._plugins.drivers.values(), *(key.driver for key in self._mounts.keys().values())}
+    def _details(self) -> NodeDetails:
+        view = self._cluster.view
+        before = self._known.report
+        # Until the API server has been read, what an earlier run read of it stands.
+        labels = view.labels if view.node_uid or before is None else before.labels
+        uid = view.node_uid or (before.node_uid if before else "")
+        return NodeDetails(uid, labels, self._facts.current(), self._probes.shares())
 
-    def _all_rounds(self) -> list[Rounds]:
-        probes: list[Probe] = [self._plugins, self._tcp, self._mounts]
-        return [
-            Rounds(
-                probe,
-                self._book,
-                period_s=self._settings.mount_period_s if probe is self._mounts else self._settings.period_s,
-                phase_s=spread(self._settings.node, self._settings.mount_period_s),
-                clock=self._clock,
-                metrics=self._metrics.probes,
-                on_news=self._reporter.refresh,
-            )
-            for probe in probes
-        ]
-
-    def _keep(self, statuses: tuple[StorageStatus, ...]) -> None:
-        self._state_file.save(Remembered(statuses, self._plugins.drivers, self._endpoints.announced))
-
-    def _looked(self) -> bool:
-        return all(self._book.rounds(kind) > 0 for kind in Kind)
-
-    def _discovered(self) -> bool:
-        """Whether every probe has found out what there is: until then an empty report would be a false claim."""
-        return all(self._book.discoveries(kind) > 0 for kind in Kind)
-
-    def _checks(self) -> list[Check]:
-        return [
-            Check("first-round", self._first_round),
-            Check(
-                "bus",
-                lambda: (self._bus.connected, "connected" if self._bus.connected else "no connection to NATS"),
-                required=False,
-            ),
-            Check("discovery", self._discovery, required=False),
-            Check("drivers-identified", self._identified, required=False),
-            Check(
-                "state-file",
-                lambda: (not self._state_file.trouble, self._state_file.trouble or "kept for the next start"),
-                required=False,
-            ),
-            Check("mount-workers", lambda: (self._workers.stuck == 0, f"{self._workers.stuck} stuck"), required=False),
-        ]
-
-    def _first_round(self) -> tuple[bool, str]:
-        if not self._looked():
-            return False, "probing"
-        return True, "every probe has had a round" + ("" if self._discovered() else ", but not every one could look")
-
-    def _discovery(self) -> tuple[bool, str]:
-        troubles = [f"{rounds.kind}: {rounds.trouble}" for rounds in self._rounds if rounds.trouble]
-        if troubles:
-            silent = "" if self._reporter.started else "; nothing is published until every probe could look once"
-            return False, "; ".join(troubles) + silent
-        return (True, "every probe knows what to look at") if self._discovered() else (False, "not yet done")
-
-    def _identified(self) -> tuple[bool, str]:
-        if self._book.discoveries(Kind.PLUGIN) == 0:
-            return False, "no CSI socket has been looked for with success yet"
-        unidentified = self._plugins.unidentified
-        if not unidentified:
-            return True, "the driver of every CSI socket is known"
-        claimed = ", ".join(registered_names(self._settings.kubelet_dir)) or "none"
-        return False, (
-            f"never answered, so not reported: {', '.join(unidentified)}; registration sockets claim: {claimed}"
-        )
+    def _keep(self, report: NodeReport) -> None:
+        drivers, endpoints = self._probes.plugins.drivers, self._probes.endpoints.announced
+        self._state_file.save(Remembered(report, drivers, endpoints))
+        self._cluster.show(report.storages)

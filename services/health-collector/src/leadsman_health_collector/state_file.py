@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from leadsman.domain.clock import Clock
-from leadsman.domain.report import NodeReport, Sequence, StorageStatus
+from leadsman.domain.report import NodeReport, Sequence
 from leadsman.telemetry.logs import get_logger
 from leadsman.wire.errors import WireError
 from leadsman.wire.report import decode_report, encode_report
@@ -27,9 +27,12 @@ MAX_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What is carried over; empty for a collector that starts afresh."""
+    """What is carried over; empty for a collector that starts afresh.
 
-    statuses: tuple[StorageStatus, ...] = ()
+    `report` is the last one, whose numbers mean nothing here.
+    """
+
+    report: NodeReport | None = None
     drivers: Mapping[str, str] = field(default_factory=dict)
     endpoints: tuple[Endpoint, ...] = ()
 
@@ -86,9 +89,11 @@ class StateFile:
         if age >= MAX_AGE_S:
             log.info("the state file is old, keeping the drivers' names only", path=str(self._path), age_s=round(age))
             return Remembered(drivers=file.drivers)
-        statuses = decode_report(bytes(file.report)).storages
-        log.info("resuming from the state file", path=str(self._path), age_s=round(age, 1), storages=len(statuses))
-        return Remembered(statuses, file.drivers, tuple(file.endpoints))
+        report = decode_report(bytes(file.report))
+        log.info(
+            "resuming from the state file", path=str(self._path), age_s=round(age, 1), storages=len(report.storages)
+        )
+        return Remembered(report, file.drivers, tuple(file.endpoints))
 
     def save(self, remembered: Remembered) -> None:
         """Replace the file; a failure is logged once and counted, never raised."""
@@ -116,7 +121,7 @@ class StateFile:
         return file
 
     def _write(self, remembered: Remembered) -> None:
-        report = NodeReport(self._node, Sequence(self.epoch, 0), 10.0, remembered.statuses, boot_id=self._boot_id)
+        report = remembered.report or NodeReport(self._node, Sequence(self.epoch, 0), 10.0, ())
         body = _encoder.encode(
             _File(
                 v=1,

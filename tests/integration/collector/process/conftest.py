@@ -63,6 +63,7 @@ class Node:
         self.port_file.unlink(missing_ok=True)
         return self.stage.start(
             "leadsman_health_collector",
+            "run",
             *("--node-name", NODE, "--kubelet-dir", str(self.stage.kubelet), "--state-file", str(self.state_file)),
             *("--nats-url", self.url, "--period", "200ms", "--probe-deadline", "150ms", "--heartbeat", "1s"),
             *("--admin-listen", "127.0.0.1:0", "--port-file", str(self.port_file), "--log-format", "json", *arguments),

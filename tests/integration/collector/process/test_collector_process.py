@@ -120,8 +120,8 @@ async def test_a_collector_without_nats_looks_and_is_ready_but_says_so(stage, co
 
 def test_a_file_that_cannot_be_used_ends_the_process_with_one_sentence():
     """No traceback for a user's mistake."""
-    command = [sys.executable, "-m", "leadsman_health_collector", "--node-name", "n", "--config", "/nonexistent.yaml"]
+    command = [sys.executable, "-m", "leadsman_health_collector", "run", "--node-name", "n", "--config", "/no.yaml"]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
     assert ended.returncode == 1
-    assert ended.stderr.startswith("error: /nonexistent.yaml: cannot be read: No such file or directory")
+    assert ended.stderr.startswith("error: /no.yaml: cannot be read: No such file or directory")
     assert "Traceback" not in ended.stderr

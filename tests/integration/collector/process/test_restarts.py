@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from leadsman.domain.clock import SystemClock
 from leadsman.domain.reasons import Reason
-from leadsman.domain.report import StorageKey, StorageStatus
+from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
 from leadsman.domain.states import State
+from leadsman_health_collector.boot import read_boot_id
 from leadsman_health_collector.metrics import CollectorMetrics
-from leadsman_health_collector.service import read_boot_id
 from leadsman_health_collector.state_file import Remembered, StateFile
 
 pytestmark = pytest.mark.integration
@@ -66,14 +66,18 @@ async def test_what_was_bad_stays_so_while_the_next_run_cannot_read_the_list_of_
     hung = (State.UNHEALTHY, Reason.MOUNT_HUNG)
     node = collector_on(server.url)
     earlier = StateFile(
-        node.state_file, node.name, read_boot_id(), SystemClock(), CollectorMetrics(CollectorRegistry())
+        node.state_file, node.name, read_boot_id(Path("/proc")), SystemClock(), CollectorMetrics(CollectorRegistry())
     )
-    earlier.save(Remembered((StorageStatus(key, *hung, since_epoch_s=5.0),)))
+    status = StorageStatus(key, *hung, since_epoch_s=5.0)
+    earlier.save(Remembered(NodeReport(node.name, Sequence(1, 1), 10.0, (status,))))
     collector = node.start("--mountinfo", str(stage.directory / "absent"))
     series = 'leadsman_collector_probe_rounds_total{probe="mount_liveness"}'
     await collector.until(lambda: node.metric(series) >= 4 and len(heard.reports) > 1, "four blind rounds are over")
     assert heard.brief(key) == hung
-    assert node.check("discovery").startswith("[-]discovery mount_liveness: cannot tell what to look at")
+    trouble = node.check("discovery")
+    assert trouble.startswith("[-]discovery ")
+    assert "mount_liveness" in trouble
+    assert "cannot tell what to look at" in trouble
 
 
 async def test_a_collector_that_never_finds_the_plugins_directory_says_so_and_publishes_nothing(

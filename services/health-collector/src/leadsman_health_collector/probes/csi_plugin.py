@@ -1,12 +1,21 @@
-"""Does the CSI plugin's process answer on its socket?
+"""P1 and P2: does the CSI plugin's process answer on its socket?
 
-It says nothing about the storage behind it: most drivers answer a constant "ready" (facts: storage-health 0.1, 1.1).
+Source: sockets below the kubelet's directory (found by scan and by registration sockets), a plain connect whose errno
+tells what gRPC hides, then csi.v1.Identity/Probe on a fresh channel. GetPluginInfo and NodeGetCapabilities are asked
+once per process that serves the socket. Period 10 s; deadline 3 s for the answer. Thresholds: two definite errors,
+three silences, two good looks up; absence gets a grace of 30 s, "not ready" one of 2 minutes.
+Evidence class: control plane.
+
+It cannot tell anything about the storage behind the driver: most drivers answer a constant "ready" (facts:
+storage-health 0.1, 1.1). Nor does it see a driver whose socket has a name of its own and whose registrar is down.
 """
 
+import asyncio
+import contextlib
 import errno
 import os
-import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -16,122 +25,235 @@ from leadsman.csi.v1 import csi_pb2, csi_pb2_grpc
 from leadsman.domain.clock import Clock
 from leadsman.domain.reasons import Reason
 from leadsman.domain.report import StorageKey
+from leadsman_health_collector.cluster_view import NOTHING_KNOWN, ClusterView
+from leadsman_health_collector.csi_client import connect_error, open_channel
 from leadsman_health_collector.observation import Kind, Observation, Outcome, not_run
-from leadsman_health_collector.plugin_sockets import PluginSockets, match_names, registered_names, scan_plugin_sockets
-from leadsman_health_collector.volumes import DRIVER_NAME
-
-_OPTIONS = (
-    # Channels share connections and back-off otherwise; each look must see the socket as it is now.
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.max_receive_message_length", 64 * 1024),
+from leadsman_health_collector.plugin_sockets import (
+    NO_SOCKETS,
+    find_only_socket,
+    find_socket,
+    match_names,
+    scan_plugin_sockets,
 )
+from leadsman_health_collector.plugins import NO_INSTANCE, Instance, Plugin, by_driver, is_uninstalled
+from leadsman_health_collector.probes.probe import Schedule, Source
+from leadsman_health_collector.registrars import Registrars
+from leadsman_health_collector.volume_data import DRIVER_NAME
+
+CAPABILITIES_AGAIN_S = 60.0
+"""A driver that does not tell what it can do is asked again no sooner: a call that hangs in it takes a thread."""
+
+_ALIVE = frozenset({Outcome.GOOD, Outcome.STARTING})
+_VANISHED = Observation(Outcome.ABSENT, Reason.DRIVER_SOCKET_MISSING, "its socket has vanished")
 
 
 class CsiPluginProbe:
-    """Looks at every `csi.sock` of the node.
+    """Looks at every CSI socket of the node, or as a sidecar at `only_socket` and no other.
 
     `known` holds the driver behind each socket path as an earlier run on this boot knew it: a frozen driver does not
     tell its name, and a vanished one must still be missed. Where nobody has told a name, the one that it was
     registered under counts from the first look on, until the driver itself tells another.
+
+    `registrars` know names and further sockets, and `view` which drivers have been uninstalled from the cluster.
     """
 
     kind = Kind.PLUGIN
+    schedule = Schedule()
 
-    def __init__(self, kubelet_dir: Path, clock: Clock, deadline_s: float, known: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        kubelet_dir: Path,
+        clock: Clock,
+        deadline_s: float,
+        known: Mapping[str, str],
+        *,
+        registrars: Registrars | None = None,
+        view: Callable[[], ClusterView] = lambda: NOTHING_KNOWN,
+        only_socket: Path | None = None,
+    ) -> None:
         self._kubelet_dir = kubelet_dir
         self._clock = clock
         self._deadline_s = deadline_s
-        self._drivers = dict(known)
-        self._found = PluginSockets(frozenset(), frozenset())
+        self._registrars = registrars or Registrars(kubelet_dir)
+        self._view = view
+        self._only_socket = only_socket
+        self._found = NO_SOCKETS
+        at = {path: name for path, name in known.items() if only_socket is None or path == str(only_socket)}
+        self._plugins = {path: Plugin(name, path) for path, name in at.items()}
+        self._named: dict[str, Instance] = {}
+        """Which process has told its name on each socket."""
+        self._capabilities_due: dict[str, float] = {}
 
     @property
     def drivers(self) -> Mapping[str, str]:
         """Driver name by socket path."""
-        return self._drivers
+        return {path: plugin.driver for path, plugin in self._plugins.items()}
+
+    def plugins(self) -> Mapping[str, Plugin]:
+        """What is known of each driver's plugin, by driver; of several sockets, the one to ask."""
+        return by_driver(self._plugins.values())
 
     @property
     def unidentified(self) -> list[str]:
         """Sockets without a name: a driver that never answered, nor can be told by its registration, or leftovers."""
-        return sorted(self._found.sockets - self._drivers.keys())
+        return sorted(self._found.sockets - self._plugins.keys())
 
     def discover(self) -> Collection[str]:
         """See `Probe.discover`: the sockets there are, and those that were."""
-        self._found = scan_plugin_sockets(self._kubelet_dir)
-        self._name_by_registration()
-        return self._found.sockets | self._drivers.keys()
+        if self._only_socket is not None:
+            self._found = find_only_socket(self._only_socket)
+        else:
+            self._find_all()
+        answering = {plugin.driver for plugin in self._plugins.values() if plugin.answers}
+        self._plugins = {
+            path: self._as_found(path, plugin)
+            for path, plugin in self._plugins.items()
+            # What is left of a driver that has moved is of no interest.
+            if self._has_place(path) or plugin.answers or plugin.driver not in answering
+        }
+        return self._found.sockets | self._plugins.keys()
 
     def choose(self, suspects: Collection[str]) -> Collection[str]:
         """See `Probe.choose`: all of them."""
         del suspects
-        return self._found.sockets | self._drivers.keys()
+        return self._found.sockets | self._plugins.keys()
 
-    def keys(self) -> Mapping[str, StorageKey]:
-        """See `Probe.keys`."""
-        return {path: StorageKey(driver) for path, driver in self._drivers.items()}
-
-    def _name_by_registration(self) -> None:
-        if nameless := self.unidentified:
-            told = {self._drivers[path] for path in self._found.sockets if path in self._drivers}
-            registered = [name for name in registered_names(self._kubelet_dir) if name not in told]
-            self._drivers.update(match_names(nameless, registered))
+    def sources(self) -> Mapping[str, Source]:
+        """See `Probe.sources`."""
+        return {path: Source(StorageKey(plugin.driver), place=path) for path, plugin in self._plugins.items()}
 
     async def look(self, name: str) -> Observation:
         """See `Probe.look`."""
-        if name not in self._found.sockets:
+        instance = self._found.instances.get(name)
+        if instance is None:
             return self._missing(name)
-        return _try_connect(name) or await self._ask(name)
+        error = connect_error(name)
+        seen = await self._ask(name, instance) if error is None else self._gone_or(_why_not(error), name)
+        if plugin := self._plugins.get(name):
+            self._plugins[name] = replace(plugin, answers=seen.outcome in _ALIVE)
+        return seen
+
+    def _find_all(self) -> None:
+        with contextlib.suppress(OSError):  # then nothing is known beyond what they have told
+            self._registrars.scan()
+        endpoints = self._registrars.endpoints
+        self._found = scan_plugin_sockets(self._kubelet_dir)
+        for path in sorted({*endpoints, *self._plugins} - self._found.sockets):
+            self._found |= find_socket(self._kubelet_dir, path)
+        for path, driver in endpoints.items():
+            known = self._plugins.get(path)
+            if path not in self._named and self._has_place(path) and not (known and known.driver == driver):
+                self._plugins[path] = Plugin(driver, path)
+        if nameless := self.unidentified:
+            self._plugins |= {path: Plugin(name, path) for path, name in self._guessed(nameless).items()}
+
+    def _guessed(self, nameless: Collection[str]) -> Mapping[str, str]:
+        """Driver by path, for sockets that only a registrar which does not answer can name."""
+        taken = {self._plugins[path].driver for path in self._found.sockets & self._plugins.keys()}
+        return match_names(nameless, sorted(self._registrars.drivers - taken))
+
+    def _as_found(self, path: str, plugin: Plugin) -> Plugin:
+        instance = self._found.instances.get(path, NO_INSTANCE)
+        return replace(plugin, instance=instance, answers=plugin.answers and instance != NO_INSTANCE)
+
+    def _has_place(self, path: str) -> bool:
+        return path.rpartition("/")[0] in self._found.directories
 
     def _missing(self, path: str) -> Observation:
-        if str(Path(path).parent) in self._found.directories:
-            return Observation(Outcome.ABSENT, Reason.DRIVER_SOCKET_MISSING, "its socket has vanished")
-        return Observation(Outcome.REMOVED, Reason.DRIVER_SOCKET_MISSING, "its socket's directory has vanished")
+        if not self._has_place(path):
+            return Observation(Outcome.REMOVED, Reason.DRIVER_SOCKET_MISSING, "its socket's directory has vanished")
+        return self._gone_or(_VANISHED, path)
 
-    async def _ask(self, path: str) -> Observation:
+    def _gone_or(self, seen: Observation, path: str) -> Observation:
+        """`seen`, but absence means nothing bad of a driver that has been uninstalled and has left things behind."""
+        known = self._plugins.get(path)
+        if seen.outcome is not Outcome.ABSENT or known is None or not is_uninstalled(self._view(), known.driver):
+            return seen
+        return replace(seen, outcome=Outcome.REMOVED, message=f"{seen.message}, and the cluster has no such driver")
+
+    async def _ask(self, path: str, instance: Instance) -> Observation:
+        async with open_channel(path) as channel:
+            if self._named.get(path) == instance:
+                seen = await self._probe(channel)
+            else:
+                seen = await self._meet(channel, path, instance)
+            if seen.outcome in _ALIVE:
+                await self._learn_capabilities(channel, path)
+        return seen
+
+    async def _meet(self, channel: grpc.aio.Channel, path: str, instance: Instance) -> Observation:
+        """The first look at a process, which must tell its name, too.
+
+        Both are asked together, so that one that is slow to tell its name is not taken for a silent one.
+        """
+        async with asyncio.TaskGroup() as group:
+            probing = group.create_task(self._probe(channel))
+            naming = group.create_task(self._learn_name(channel, path, instance))
+        if not naming.result():
+            return not_run("the driver tells a name that the CSI specification does not allow")
+        return probing.result()
+
+    async def _probe(self, channel: grpc.aio.Channel) -> Observation:
         begin = self._clock.monotonic()
-        channel = grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
         try:
-            identity = csi_pb2_grpc.IdentityStub(channel)
-            info = await identity.GetPluginInfo(csi_pb2.GetPluginInfoRequest(), timeout=self._deadline_s)
-            if not DRIVER_NAME.fullmatch(info.name):
-                return not_run("the driver tells a name that the CSI specification does not allow")
-            self._drivers[path] = info.name
-            left = max(0.001, self._deadline_s - (self._clock.monotonic() - begin))
-            answer = await identity.Probe(csi_pb2.ProbeRequest(), timeout=left)
+            answer = await csi_pb2_grpc.IdentityStub(channel).Probe(csi_pb2.ProbeRequest(), timeout=self._deadline_s)
         except grpc.aio.AioRpcError as error:
-            return self._failed(error, path, self._clock.monotonic() - begin)
-        finally:
-            await channel.close()
+            return self._failed(error.code(), self._clock.monotonic() - begin)
         took = self._clock.monotonic() - begin
         if answer.HasField("ready") and not answer.ready.value:
             return Observation(Outcome.STARTING, Reason.DRIVER_STARTING, "it says that it is not ready", took)
         return Observation(Outcome.GOOD, latency_s=took)
 
-    def _failed(self, error: grpc.aio.AioRpcError, path: str, took: float) -> Observation:
-        code = error.code()
-        if code is grpc.StatusCode.UNIMPLEMENTED and path in self._drivers:
+    def _failed(self, code: grpc.StatusCode, took: float) -> Observation:
+        if code is grpc.StatusCode.UNIMPLEMENTED:
             return Observation(Outcome.GOOD, latency_s=took)  # it answers, which is all that is asked
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             words = f"no answer within {self._deadline_s:g} s"
             return Observation(Outcome.TIMEOUT, Reason.DRIVER_NOT_RESPONDING, words)
         return Observation(Outcome.ERROR, Reason.DRIVER_NOT_RESPONDING, f"its probe fails with {code.name}")
 
+    async def _learn_name(self, channel: grpc.aio.Channel, path: str, instance: Instance) -> bool:
+        """Ask the driver its name; False if it tells one that no driver may have.
 
-def _try_connect(path: str) -> Observation | None:
-    """What keeps a plain connect from succeeding, None if nothing does; gRPC hides the cause behind UNAVAILABLE."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(0)
+        One that does not tell keeps the name it has, and is asked again at the next look.
+        """
+        request = csi_pb2.GetPluginInfoRequest()
         try:
-            probe.connect(path)
-        except OSError as error:
-            return _why_not(error)
-    return None
+            info = await csi_pb2_grpc.IdentityStub(channel).GetPluginInfo(request, timeout=self._deadline_s)
+        except grpc.aio.AioRpcError:
+            return True
+        if not DRIVER_NAME.fullmatch(info.name):
+            return False
+        known = self._plugins.get(path)
+        # What it can do is asked anew; until then what the process before it could do stands.
+        before = known.capabilities if known and known.driver == info.name else None
+        self._plugins[path] = Plugin(info.name, path, instance, version=info.vendor_version, capabilities=before)
+        self._named[path] = instance
+        self._capabilities_due.pop(path, None)
+        return True
+
+    async def _learn_capabilities(self, channel: grpc.aio.Channel, path: str) -> None:
+        now = self._clock.monotonic()
+        if path not in self._plugins or now < self._capabilities_due.get(path, now):
+            return
+        self._capabilities_due[path] = now + CAPABILITIES_AGAIN_S
+        request = csi_pb2.NodeGetCapabilitiesRequest()
+        try:
+            told = await csi_pb2_grpc.NodeStub(channel).NodeGetCapabilities(request, timeout=self._deadline_s / 3)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                return
+            told = csi_pb2.NodeGetCapabilitiesResponse()  # no node plugin, so it can do nothing
+        self._capabilities_due[path] = float("inf")
+        if plugin := self._plugins.get(path):  # else it has been forgotten meanwhile
+            capabilities = frozenset(one.rpc.type for one in told.capabilities)
+            self._plugins[path] = replace(plugin, capabilities=capabilities)
 
 
 def _why_not(error: OSError) -> Observation:
     match error.errno:
         case errno.ENOENT:
-            return Observation(Outcome.ABSENT, Reason.DRIVER_SOCKET_MISSING, "its socket has vanished")
+            return _VANISHED
         case errno.ECONNREFUSED:
             return Observation(Outcome.ABSENT, Reason.DRIVER_NOT_RESPONDING, "nobody listens on its socket")
         case errno.EAGAIN:

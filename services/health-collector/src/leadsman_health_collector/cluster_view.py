@@ -1,0 +1,36 @@
+"""What the API server says about this node, as far as probes and reports need it. Plain data, filled by `kube`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class KubeletVerdict(NamedTuple):
+    """One condition of a driver in `CSINode.status.storageHealth` (alpha in v1.37): the kubelet's own finding.
+
+    `status` is the KEP's word (`StorageUnreachable`, `StorageDegraded`); words of a newer version may appear.
+    """
+
+    driver: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """This node as the API server has it.
+
+    `registered` are the drivers in the node's CSINode, None while that is not known (no API server, no right, or not
+    read yet), which is different from none registered. `cluster_drivers` are the names of all CSIDriver objects.
+    """
+
+    node_uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    registered: frozenset[str] | None = None
+    cluster_drivers: frozenset[str] = frozenset()
+    storage_health: tuple[KubeletVerdict, ...] = ()
+
+
+NOTHING_KNOWN = ClusterView()
+"""Without an API server."""
