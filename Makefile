@@ -13,7 +13,7 @@ export UV_PYTHON ?= $(PYTHON)
 export UV_PROJECT_ENVIRONMENT := .venv
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help up test e2e bench verify gen fmt clean
+.PHONY: help up test faults soak e2e bench reach verify gen fmt clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,11 +25,20 @@ up: $(VENV) ## run the whole pipeline on this machine until Ctrl-C
 test: $(VENV) ## unit, contract, integration and system tests
 	@pytest $(ARGS)
 
+faults: $(VENV) ## break storage in every way this machine can, at the shipped settings, and time the collector (root)
+	@python tests/faults/faults.py $(ARGS)
+
+soak: $(VENV) ## then random faults for MINUTES (30): no process, thread, descriptor or memory may be left (root)
+	@python tests/faults/faults.py --short --soak $(or $(MINUTES),30) $(ARGS)
+
 e2e: $(VENV) ## scenarios against a real etcd, kube-apiserver and kube-scheduler (needs Go, or KUBE_BIN_DIR)
 	@pytest tests/e2e -m e2e --timeout 300 -s $(ARGS)
 
 bench: $(VENV) ## the same load on Leadsman and on a Go extender, ratios in one run (needs Go and a C compiler)
 	@python tests/bench/run.py $(ARGS)
+
+reach: $(VENV) ## memory and CPU of a collector with 5 drivers and 20 mounts over MINUTES (10)
+	@python tests/bench/reach.py --minutes $(or $(MINUTES),10) $(ARGS)
 
 verify: $(VENV) ## every static check; lists all failures with the command that repairs each
 	@python tests/verify.py $(ARGS)

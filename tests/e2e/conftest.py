@@ -11,6 +11,7 @@ import pytest
 
 from leadsman_e2e.api import Api
 from leadsman_e2e.cluster import Cluster
+from leadsman_e2e.collector import collector_nodes
 from leadsman_e2e.pipeline import NAMESPACE
 from leadsman_e2e.plane import ControlPlane
 from leadsman_e2e.timings import Timings
@@ -73,6 +74,13 @@ def cluster(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     """Three nodes with real collectors, and kube-scheduler configured by the file that we ship."""
     with Cluster.start(plane, tmp_path_factory.mktemp("leadsman")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def nodes(api: Api) -> Iterator[None]:
+    """Nodes for the collector's tests, gone before others could schedule pods on them; and the collector's rights."""
+    with collector_nodes(api):
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

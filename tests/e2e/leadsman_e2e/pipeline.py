@@ -176,6 +176,7 @@ class Pipeline:
         node.collector = self._launch(
             f"collector-{name}",
             "leadsman_health_collector",
+            "run",
             *("--node-name", name, "--kubelet-dir", str(folder), "--state-file", str(folder / "state.json")),
             *("--config", str(config), "--period", PROBE_PERIOD, "--probe-deadline", PROBE_DEADLINE),
             *("--admin-listen", "127.0.0.1:0", "--port-file", str(self.workdir / f"collector-{name}.json")),
@@ -204,6 +205,10 @@ def _collector_config(ports: Mapping[str, int]) -> str:
     endpoints = [
         {"driver": DRIVER, "backend": backend, "address": f"127.0.0.1:{port}"} for backend, port in ports.items()
     ]
-    return json.dumps(  # JSON is YAML
-        {"apiVersion": "leadsman.dev/v1alpha1", "kind": "HealthCollectorConfiguration", "endpoints": endpoints}
-    )
+    document = {
+        "apiVersion": "leadsman.dev/v1alpha1",
+        "kind": "HealthCollectorConfiguration",
+        "endpoints": endpoints,
+        "flapping": {"changes": 100},  # scenarios break and heal the same backends in quick succession
+    }
+    return json.dumps(document)  # JSON is YAML

@@ -52,13 +52,16 @@ class Stream(Generic[Q, R]):
         self.asked = 0
 
     async def ask(self, *storages: str, known: int = 0) -> R:
-        """The reply to a question about `driver` or `driver/backend` storages."""
+        """The reply to a question about `driver`, `driver/backend` or `driver/backend/volume` storages."""
         await self.send(*storages, known=known)
         return await self.read()
 
     async def send(self, *storages: str, known: int = 0) -> None:
         self.asked += 1
-        needs = [requirements_pb2.Requirement(driver=d, backend=b) for d, _, b in (s.partition("/") for s in storages)]
+        needs = [
+            requirements_pb2.Requirement(driver=driver, backend=backend, volume=volume)
+            for driver, backend, volume in ((*storage.split("/"), "", "")[:3] for storage in storages)
+        ]
         await self.call.write(self.make(id=self.asked, requirements=needs, known_generation=known))
 
     async def read(self) -> R:
@@ -181,14 +184,14 @@ class Fleet:
         """Publish and wait until every report is stored: neither a publish without ack nor a flush says that it is."""
         client = await self.client()
         for one in reports:
-            await client.publish(status_subject(one.node), encode_report(one))
+            await client.publish(status_subject(one.node, one.scope), encode_report(one))
         for one in reports:
-            await eventually(functools.partial(self._stored, one), f"the report of {one.node} is stored")
+            await eventually(functools.partial(self._stored, one), f"the report of {one.reporter} is stored")
 
     async def _stored(self, one: NodeReport) -> bool:
         stream = (await self.client()).jetstream()
         with contextlib.suppress(nats.js.errors.NotFoundError):
-            stored = await stream.get_last_msg(STATUS_STREAM, status_subject(one.node), direct=True)
+            stored = await stream.get_last_msg(STATUS_STREAM, status_subject(one.node, one.scope), direct=True)
             return stored.data == encode_report(one)
         return False
 

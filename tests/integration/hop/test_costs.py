@@ -4,6 +4,7 @@ The goals are 20 us for a report and tens of us for a request whose answer is at
 """
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Callable
 
@@ -11,16 +12,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.rejections import filter_answer
-from leadsman.domain.report import NodeReport
+from leadsman.domain.rejections import filter_answer, volume_rejections
+from leadsman.domain.report import NodeReport, VolumeStatus
 from leadsman.domain.scores import score_answer
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import StoragePolicy
-from leadsman.runtime.hop.answers import AnswerCache, Render
+from leadsman.runtime.hop.answers import AnswerCache, Render, Volumes
 from leadsman.runtime.hop.service import HopMethod, HopService
-from leadsman.testing.reports import report, status
+from leadsman.testing.reports import report, status, volume
 from leadsman.v1 import filter_pb2, requirements_pb2, scorer_pb2
-from leadsman.wire.hop import encode_filter_answer, encode_score_answer
+from leadsman.wire.hop import encode_filter_answer, encode_score_answer, pack_rejections
 from leadsman.wire.report import decode_report, encode_report
 
 pytestmark = pytest.mark.integration
@@ -83,6 +84,11 @@ def test_cost_of_a_report() -> None:
     assert ticks < 200
 
 
+def of_volumes(index: HealthIndex, volumes: Volumes) -> bytes:
+    rejected = pack_rejections(volume_rejections(index, volumes))
+    return filter_pb2.FilterResponse(volumes=rejected).SerializeToString()
+
+
 def service_of(component: str, index: HealthIndex) -> HopService:
     filters = HopMethod("filter", "s", "m", filter_pb2.FilterRequest.FromString, filter_pb2.FilterResponse)
     scores = HopMethod("scorer", "s", "m", scorer_pb2.ScoreRequest.FromString, scorer_pb2.ScoreResponse)
@@ -91,7 +97,8 @@ def service_of(component: str, index: HealthIndex) -> HopService:
         render = lambda index, needs: encode_score_answer(0, 0, score_answer(index, needs)).SerializeToString()  # noqa: E731
     return HopService(
         filters if component == "filter" else scores,
-        AnswerCache(index, render),
+        AnswerCache(index, render, index.generation),
+        volumes=AnswerCache(index, of_volumes, index.generation_of_volumes) if component == "filter" else None,
         opened=asyncio.Event(),
         instance="me",
         frozen=lambda: False,
@@ -128,3 +135,42 @@ def test_cost_of_a_request(component: str) -> None:
     cpu_us("request after a change", 50, after_change)
     assert cached < 500
     assert unchanged < 300
+
+
+def bad_volumes(number: int) -> list[VolumeStatus]:
+    """Twenty volumes of this node alone, as when the server behind them is lost, and one that all nodes share."""
+    own = [volume(f"nfs.csi.k8s.io/pvc-{number}-{count}") for count in range(20)]
+    return [*own, volume("nfs.csi.k8s.io/shared")]
+
+
+def test_cost_of_bad_volumes() -> None:
+    """A hundred thousand of them: what a report costs that lists some, and a request that needs one."""
+    index = full_index()
+    bodies = {
+        seq: [
+            encode_report(dataclasses.replace(node_report(number, seq), bad_volumes=tuple(bad_volumes(number))))
+            for number in range(NODES)
+        ]
+        for seq in (2, 3)
+    }
+    print(f"\n{len(bodies[2][1])} bytes with 5 storages and 21 bad volumes, {NODES} nodes")
+    started = time.process_time()
+    for body in bodies[2]:
+        index.apply(decode_report(body), 0, 1)
+    turned = (time.process_time() - started) / NODES * 1e6
+    print(f"{'decode and apply, 21 volumes turn bad':<58} {turned:8.1f} us")
+    beat = cpu_us(
+        "decode and apply, no news", NODES, lambda number: index.apply(decode_report(bodies[3][number]), 0, 1)
+    )
+    service = service_of("filter", index)
+
+    def ask(name: str) -> bytes:
+        need = requirements_pb2.Requirement(driver="nfs.csi.k8s.io", backend="a.example", volume=name)
+        return filter_pb2.FilterRequest(id=1, requirements=[need]).SerializeToString()
+
+    for words, name in (("well", "pvc-x"), ("bad on one node", "pvc-7-3"), ("bad on every node", "shared")):
+        body = ask(name)
+        cost = cpu_us(f"request, volume {words}", 500, lambda _, body=body: service.reply(body))  # type: ignore[misc]
+        assert cost < 10_000
+    assert len(index.volumes()) == 20 * NODES + 1
+    assert max(turned, beat) < 1000
