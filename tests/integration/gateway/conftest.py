@@ -22,7 +22,7 @@ from leadsman.testing.waiting import eventually
 from leadsman.v1 import filter_pb2_grpc, requirements_pb2, scorer_pb2_grpc
 from leadsman.v1.filter_pb2 import FilterResponse
 from leadsman.v1.scorer_pb2 import ScoreResponse
-from leadsman.wire.hop import CHANNEL_OPTIONS, encode_filter_answer, encode_score_answer
+from leadsman.wire.hop import CHANNEL_OPTIONS, encode_filter_answer, encode_score_answer, pack_rejections
 from leadsman_gateway.service import Gateway
 from leadsman_gateway.settings import GatewaySettings
 from leadsman_gateway.volumes import ManifestCatalogue
@@ -45,6 +45,8 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
     instance: str = "one"
     generation: int = 1
     rejected: dict[str, Rejection] = field(default_factory=dict)
+    bad_volumes: dict[str, dict[str, Rejection]] = field(default_factory=dict)
+    half_packed: bool = False
     scores: dict[str, int] = field(default_factory=dict)
     selectors: tuple[str, ...] = ()
     silent: bool = False
@@ -96,14 +98,25 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
             if self.nonsense:
                 await context.write(response(id=question.id, generation=self.generation))
             elif question.known_generation == self.generation:
-                await context.write(
-                    response(id=question.id, generation=self.generation, unchanged=requirements_pb2.Unchanged())
-                )
+                unchanged = response(id=question.id, generation=self.generation, unchanged=requirements_pb2.Unchanged())
+                if volumes := self._of_volumes(question):
+                    unchanged.volumes.CopyFrom(pack_rejections(volumes))
+                await context.write(unchanged)
             else:
                 await context.write(answer(question))
 
     def _filter_answer(self, question: Any) -> Any:
-        return encode_filter_answer(question.id, self.generation, FilterAnswer(self.rejected))
+        answer = FilterAnswer(self.rejected, volumes=self._of_volumes(question))
+        reply = encode_filter_answer(question.id, self.generation, answer)
+        if self.half_packed:
+            reply.volumes.reason_index = b""
+        return reply
+
+    def _of_volumes(self, question: Any) -> dict[str, Rejection]:
+        found: dict[str, Rejection] = {}
+        for need in question.requirements:
+            found |= self.bad_volumes.get(need.volume, {})
+        return found
 
     def _score_answer(self, question: Any) -> Any:
         return encode_score_answer(question.id, self.generation, ScoreAnswer(self.scores, 5))

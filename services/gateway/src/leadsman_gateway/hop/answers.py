@@ -1,6 +1,6 @@
 """Answers of filter and scorer, prepared once per generation so that a request is a few dictionary look-ups."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from leadsman.domain.reasons import Reason
 from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
@@ -12,9 +12,9 @@ class FilterTable:
 
     __slots__ = ("_answer", "_otherwise", "_texts")
 
-    def __init__(self, answer: FilterAnswer) -> None:
+    def __init__(self, answer: FilterAnswer, texts: Mapping[str, str] | None = None) -> None:
         self._answer = answer
-        self._texts = {node: rejection.text for node, rejection in answer.rejected.items()}
+        self._texts = texts or {node: rejection.text for node, rejection in answer.rejected.items()}
         self._otherwise = answer.otherwise.text if answer.otherwise else None
 
     @property
@@ -22,8 +22,18 @@ class FilterTable:
         """Nodes named in the answer."""
         return len(self._texts) + len(self._answer.allowed)
 
+    def with_volumes(self, rejected: Mapping[str, Rejection]) -> "FilterTable":
+        """This answer for one pod, whose own volumes are bad on the nodes in `rejected`; the texts are shared."""
+        return FilterTable(self._answer._replace(volumes=rejected), self._texts)
+
     def failed(self, names: Sequence[str]) -> dict[str, str]:
         """Those of `names` that may not take the pod, with the text for kube-scheduler."""
+        volumes = self._answer.volumes
+        if not volumes or volumes.keys().isdisjoint(names):
+            return self._failed(names)
+        return {name: volumes[name].text for name in names if name in volumes} | self._failed(names)
+
+    def _failed(self, names: Sequence[str]) -> dict[str, str]:
         texts, otherwise = self._texts, self._otherwise
         if otherwise is not None:
             allowed = self._answer.allowed

@@ -1,14 +1,15 @@
 """Questions to the replicas of one service: the first ready one is kept, the next one takes over inside the deadline.
 
 An answer depends only on what is asked, so it is kept per question with the generation it had; the replica then says
-`Unchanged` instead of sending it again. Volume names do not decide and are left out, and so is the pod's profile while
-the replica holds no selectors: pods of one class share one answer.
+`Unchanged` instead of sending it again. It is kept without the names of volumes, and without the pod's profile while
+the replica holds no selectors: pods of one class share one answer. What a reply says of the pod's own volumes, if one
+is bad somewhere, is for that pod alone.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from leadsman.domain.clock import Clock
@@ -18,7 +19,7 @@ from leadsman.telemetry.logs import get_logger
 from leadsman.telemetry.throttle import Throttle
 from leadsman.wire.errors import WireError
 from leadsman.wire.hop import encode_profile, encode_requirements
-from leadsman_gateway.hop.link import LinkLostError, OpenStream, Question, ReplicaLink, Reply
+from leadsman_gateway.hop.link import LinkLostError, OpenStream, Question, ReplicaLink
 from leadsman_gateway.hop.metrics import HopMetrics
 
 log = get_logger("gateway.hop")
@@ -52,12 +53,16 @@ class HopUnavailableError(LeadsmanError):
 
 @dataclass(frozen=True, slots=True)
 class HopKind(Generic[A]):
-    """What differs between the two services behind the gateway."""
+    """What differs between the two services behind the gateway.
+
+    `prepare` makes the part of an answer that may be kept, `refine` adds what the same reply says of this pod alone.
+    """
 
     name: str
     open_stream: OpenStream
     question: type[Question]
     prepare: Callable[[Any], A]
+    refine: Callable[[A, Any], A]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +150,13 @@ class HopClient(Generic[A]):
             HopUnavailableError: no replica is ready, or none answered in time.
         """
         started = self._clock.monotonic()
-        needs = tuple(sorted({Requirement(need.driver, need.backend, "", need.read_only) for need in requirements}))
+        asked = tuple(requirements)
+        needs = tuple(sorted({Requirement(need.driver, need.backend, "", need.read_only) for need in asked}))
         tried: list[ReplicaLink] = []
         while (link := self._choose(tried)) is not None and (left := deadline - self._clock.monotonic()) > 0:
             waiting = sum(1 for other in self._links if other.ready and other not in tried)
             try:
-                held = await self._ask_one(link, profile, needs, left / waiting)
+                held = await self._ask_one(link, profile, asked, needs, left / waiting)
             except (TimeoutError, LinkLostError, WireError) as error:
                 self._left(link, str(error) or "no answer")
                 tried.append(link)
@@ -168,7 +174,12 @@ class HopClient(Generic[A]):
         return next((link for link in self._links if link.ready and link not in tried), None)
 
     async def _ask_one(
-        self, link: ReplicaLink, profile: Profile, needs: tuple[Requirement, ...], patience: float
+        self,
+        link: ReplicaLink,
+        profile: Profile,
+        asked: tuple[Requirement, ...],
+        needs: tuple[Requirement, ...],
+        patience: float,
     ) -> Held[A]:
         selects = link.hello is not None and bool(link.hello.pod_selectors)
         key = (needs, _freeze(profile) if selects else None)
@@ -176,7 +187,7 @@ class HopClient(Generic[A]):
         known = held.generation if held is not None and held.instance == link.instance else 0
         question = self._kind.question(
             profile=encode_profile(profile) if selects else None,
-            requirements=encode_requirements(needs),
+            requirements=encode_requirements(asked),
             known_generation=known,
         )
         instance, asked_at = link.instance, self._clock.monotonic()
@@ -187,12 +198,18 @@ class HopClient(Generic[A]):
             if patience >= _SILENCE_S and link.heard_at < asked_at:
                 link.drop("no answer")
             raise
-        if held is not None and known and reply.WhichOneof("answer") == "unchanged":
-            self._unchanged.inc()
-        else:
-            held = Held(instance, reply.generation, self._prepare(link, reply))
+        try:
+            if held is not None and known and reply.WhichOneof("answer") == "unchanged":
+                self._unchanged.inc()
+            else:
+                self._full.inc()
+                held = Held(instance, reply.generation, self._kind.prepare(reply))
+            answer = self._kind.refine(held.answer, reply)
+        except WireError as error:
+            self._answered_nonsense(link, error)
+            raise
         self._keep(key, held)
-        return held
+        return held if answer is held.answer else replace(held, answer=answer)
 
     def _keep(self, key: Key, held: Held[A]) -> None:
         before = self._answers.get(key)
@@ -204,15 +221,10 @@ class HopClient(Generic[A]):
             _, dropped = self._answers.popitem(last=False)
             self._kept_nodes -= dropped.answer.size
 
-    def _prepare(self, link: ReplicaLink, reply: Reply) -> A:
-        self._full.inc()
-        try:
-            return self._kind.prepare(reply)
-        except WireError as error:
-            self._metrics.failures.labels(self._kind.name, "bad_answer").inc()
-            if self._throttle.allows(f"nonsense {link.address}", self._clock.monotonic()):
-                log.warning("replica answered nonsense", hop=self._kind.name, address=link.address, error=str(error))
-            raise
+    def _answered_nonsense(self, link: ReplicaLink, error: WireError) -> None:
+        self._metrics.failures.labels(self._kind.name, "bad_answer").inc()
+        if self._throttle.allows(f"nonsense {link.address}", self._clock.monotonic()):
+            log.warning("replica answered nonsense", hop=self._kind.name, address=link.address, error=str(error))
 
     def _left(self, link: ReplicaLink, cause: str) -> None:
         """Say it at most now and then: while a replica is frozen, every call may leave it."""
