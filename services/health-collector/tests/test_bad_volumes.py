@@ -78,11 +78,19 @@ def test_volumes_of_a_hung_or_full_share_are_the_backends_matter():
     assert node.state(SHARE) is State.UNHEALTHY
 
 
-def test_volumes_on_a_stale_export_are_listed():
-    """The backend is only degraded, since new mounts usually work, so these must be told apart."""
+def test_the_volume_of_a_stale_export_is_listed():
+    """The backend is only degraded, since new mounts usually work, so it must be told apart."""
+    node = Node()
+    node.round(mounts={"0:51": (SHARE, ("pv-1",), STALE), "0:52": (SHARE, ("pv-3",), GOOD)})
+    assert set(node.volumes()) == {"pv-1"}
+    assert node.state(SHARE) is State.DEGRADED
+
+
+def test_a_stale_directory_does_not_condemn_every_volume_of_its_export():
+    """The NFS client has one superblock for an export, and one path of it is looked at: whose it was is not known."""
     node = Node()
     node.round(mounts={"0:51": (SHARE, ("pv-1", "pv-2"), STALE), "0:52": (SHARE, ("pv-3",), GOOD)})
-    assert set(node.volumes()) == {"pv-1", "pv-2"}
+    assert node.volumes() == {}
     assert node.state(SHARE) is State.DEGRADED
 
 
@@ -123,5 +131,20 @@ def test_thresholds_apply_to_volumes_as_to_everything():
     node = Node()
     node.book.watch(Kind.FLAGS, {"259:1": Source(BLOCK, ("pv-1",))}, Thresholds())
     node.book.record(Kind.FLAGS, "259:1", BROKEN)
+    node.book.evaluate()
+    assert node.volumes() == {}
+
+
+def test_a_new_volume_does_not_inherit_the_verdict_on_the_one_before_it():
+    """The kernel gives the device number of an unmounted filesystem to the next one at once."""
+    node = Node()
+    old, new = Source(SHARE, ("pv-old",), "/k/old"), Source(SHARE, ("pv-new",), "/k/new")
+    for _ in range(3):
+        node.book.watch(Kind.MOUNT, {"0:51": old})
+        node.book.record(Kind.MOUNT, "0:51", STALE)
+    node.book.evaluate()
+    assert set(node.volumes()) == {"pv-old"}
+    node.book.watch(Kind.MOUNT, {"0:51": new})
+    node.book.record(Kind.MOUNT, "0:51", GOOD)
     node.book.evaluate()
     assert node.volumes() == {}

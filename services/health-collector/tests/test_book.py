@@ -28,10 +28,11 @@ class Node:
         """One round of each probe; those in `blind` cannot tell what there is, so what they watched stands."""
         looks = {Kind.PLUGIN: plugin, Kind.TCP: endpoint, Kind.MOUNT: mount}
         for kind, seen in looks.items():
+            name = "0:51" if kind is Kind.MOUNT else "one"
             if kind not in blind:
-                self.book.watch(kind, {"one": Source(DRIVER if kind is Kind.PLUGIN else BACKEND)} if seen else {})
+                self.book.watch(kind, {name: Source(DRIVER if kind is Kind.PLUGIN else BACKEND)} if seen else {})
             if seen:
-                self.book.record(kind, "one", seen)
+                self.book.record(kind, name, seen)
             self.book.end_round(kind, discovered=kind not in blind)
         self.clock.advance(10)
         return self.book.evaluate()
@@ -225,7 +226,7 @@ def test_suspects_are_what_is_bad_or_failing():
     node.round(mount=GOOD)
     assert not node.book.suspects(Kind.MOUNT)
     node.round(mount=HUNG)
-    assert node.book.suspects(Kind.MOUNT) == {"one"}
+    assert node.book.suspects(Kind.MOUNT) == {"0:51"}
 
 
 @pytest.mark.parametrize(("from_mount", "expected"), [(True, State.DEGRADED), (False, State.UNHEALTHY)])
@@ -242,3 +243,45 @@ def test_monitors_that_an_old_mount_names_do_not_condemn_a_cluster_whose_mounts_
         book.record(Kind.MOUNT, "0:7", GOOD)
     book.evaluate()
     assert [status.state for status in book.statuses if status.key == ceph] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [(Reason.DRIVER_SOCKET_MISSING, Outcome.ABSENT), (Reason.DRIVER_STARTING, Outcome.STARTING)],
+)
+def test_a_restart_gives_no_new_grace_to_a_driver_that_was_down(reason, outcome):
+    """A roll-out of collectors must not open every bad node for half a minute."""
+    node = Node(inherited(DRIVER, State.UNHEALTHY, reason))
+    for _ in range(5):
+        node.round(plugin=Observation(outcome, reason))
+        assert node.state(DRIVER) == (State.UNHEALTHY, reason)
+    for _ in range(2):
+        node.round(plugin=GOOD)
+    assert node.state(DRIVER) == (State.HEALTHY, None)
+    for _ in range(2):
+        node.round(plugin=Observation(outcome, reason))
+    assert node.state(DRIVER) == (State.DEGRADED, reason)
+
+
+def test_a_restart_does_not_end_the_hold_for_flapping():
+    """How long it was to last is not known, so it begins anew."""
+    node = Node(inherited(BACKEND, State.DEGRADED, Reason.FLAPPING))
+    for _ in range(25):
+        node.round(endpoint=GOOD)
+        assert node.state(BACKEND) == (State.DEGRADED, Reason.FLAPPING)
+    for _ in range(6):
+        node.round(endpoint=GOOD)
+    assert node.state(BACKEND) == (State.HEALTHY, None)
+
+
+def test_names_that_cannot_be_resolved_do_not_condemn_a_backend_whose_mounts_are_merely_slow():
+    """They answer, so they have the address."""
+    book = HealthBook(FakeClock(), kinds=(Kind.TCP, Kind.MOUNT))
+    unresolved = Observation(Outcome.TIMEOUT, Reason.NAME_RESOLUTION_FAILED)
+    slow = Observation(Outcome.IMPAIRED, Reason.HIGH_LATENCY)
+    for _ in range(3):
+        for kind, name, seen in ((Kind.TCP, "one", unresolved), (Kind.MOUNT, "0:51", slow)):
+            book.watch(kind, {name: Source(BACKEND)})
+            book.record(kind, name, seen)
+    book.evaluate()
+    assert [status.state for status in book.statuses if status.key == BACKEND] == [State.DEGRADED]

@@ -54,7 +54,8 @@ def brief(level: Level | None) -> tuple[State, Reason | None] | None:
         ([GOOD, GOOD, HUNG], True, (State.UNHEALTHY, Reason.MOUNT_HUNG)),
         ([GOOD, STALE, HUNG], True, (State.UNHEALTHY, Reason.MOUNT_HUNG)),
         ([GOOD, HUNG], False, (State.DEGRADED, Reason.MOUNT_HUNG)),
-        ([HUNG], False, (State.UNHEALTHY, Reason.MOUNT_HUNG)),
+        ([HUNG], False, (State.DEGRADED, Reason.MOUNT_HUNG)),
+        ([HUNG, HUNG], False, (State.UNHEALTHY, Reason.MOUNT_HUNG)),
         ([HUNG, STALE], False, (State.UNHEALTHY, Reason.MOUNT_HUNG)),
         ([GOOD, FULL], True, (State.DEGRADED, Reason.CAPACITY_LOW)),
         ([GOOD, FULL], False, (State.HEALTHY, None)),
@@ -128,7 +129,7 @@ def test_the_worse_of_mounts_and_addresses_wins():
 def test_failing_names_alone_do_not_condemn_a_backend_whose_mounts_work():
     """Mounts know the address already."""
     unresolved = Level(State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED)
-    assert brief(of_backend(unresolved, GOOD, [])) == (State.DEGRADED, Reason.NAME_RESOLUTION_FAILED)
+    assert brief(of_backend(unresolved, GOOD, [], mounts_work=True)) == (State.DEGRADED, Reason.NAME_RESOLUTION_FAILED)
     assert brief(of_backend(unresolved, None, [])) == (State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED)
 
 
@@ -180,3 +181,16 @@ def test_registration(plugin, registration, mounted, expected):
     """A driver that the kubelet does not know cannot mount; one that was never meant for the node is not missing."""
     seen = DriverEvidence(plugin, registration, mounted=mounted)
     assert brief(of_driver("nfs.csi.k8s.io", seen, [])) == expected
+
+
+def test_without_a_look_at_its_plugin_a_registered_driver_is_well():
+    """Whoever switches a probe off for a driver must not make that driver unknown."""
+    seen = DriverEvidence(registration=GOOD, looked_for=False)
+    assert brief(of_driver("nfs.csi.k8s.io", seen, [])) == (State.HEALTHY, None)
+
+
+def test_a_broken_path_is_not_hidden_by_a_full_volume():
+    """Of equally bad findings the one that is not the volume's own matter is told."""
+    paths = Level(State.DEGRADED, Reason.PATHS_DEGRADED, "1 of 2 paths down")
+    mounts = [Superblock(of_superblock(GOOD, [FULL, paths]), shared=False)]
+    assert brief(of_mounts(mounts)) == (State.DEGRADED, Reason.PATHS_DEGRADED)

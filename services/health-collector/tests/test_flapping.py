@@ -97,3 +97,14 @@ def test_what_is_gone_is_forgotten():
         link.at(now, level)
     link.damper.keep(set())
     assert link.at(40, GOOD) == (State.HEALTHY, None)
+
+
+def test_only_what_seems_well_is_held():
+    """Not knowing, and a driver that is not meant for the node, are no good news and stay what they are."""
+    link = Link()
+    for now, level in ((0, GOOD), (10, BAD), (20, GOOD), (30, BAD)):
+        link.at(now, level)
+    gone = Level(State.NOT_APPLICABLE, Reason.DRIVER_SOCKET_MISSING)
+    assert link.at(40, UNKNOWN) == (State.UNKNOWN, Reason.NOT_OBSERVED)
+    assert link.at(50, gone) == (State.NOT_APPLICABLE, Reason.DRIVER_SOCKET_MISSING)
+    assert link.at(60, GOOD) == (State.DEGRADED, Reason.FLAPPING)

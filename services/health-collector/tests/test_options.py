@@ -41,7 +41,7 @@ def test_mounts_have_more_time_than_sockets_and_never_more_than_their_period():
     """5 s with the defaults."""
     usual = settings(10.0, 3.0)
     assert usual.mount_deadline_s == 5.0
-    assert settings(1.0, 1.0).mount_deadline_s == 1.5
+    assert settings(1.0, 1.0).mount_deadline_s == 0.9
 
 
 @pytest.mark.parametrize(("period_s", "deadline_s"), [(1.0, 2.0), (1.0, 0.0)])

@@ -1,5 +1,6 @@
 """What one run leaves to the next."""
 
+import dataclasses
 import os
 
 import pytest
@@ -139,3 +140,21 @@ def test_what_is_wrong_with_the_file_is_told_until_it_is_written(machine, tmp_pa
     machine.path.parent.unlink()
     file.save(KNOWN)
     assert file.trouble == ""
+
+
+def test_the_file_is_written_when_something_changes_and_else_once_a_minute(machine):
+    """A disk that is slow must not be written to for every look; what a restart needs is never late."""
+    file, _ = machine.start()
+    file.save(KNOWN)
+    machine.path.unlink()
+    machine.clock.advance(59)
+    worded = dataclasses.replace(REPORT, storages=(STATUS._replace(message="other words", latency_s=0.5),))
+    file.save(dataclasses.replace(KNOWN, report=worded))
+    assert not machine.path.exists()
+    file.save(dataclasses.replace(KNOWN, report=dataclasses.replace(REPORT, storages=())))
+    assert machine.path.exists()
+    file.save(KNOWN)
+    machine.path.unlink()
+    machine.clock.advance(60)
+    file.save(KNOWN)
+    assert machine.path.exists()

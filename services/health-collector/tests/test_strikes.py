@@ -183,3 +183,26 @@ def test_what_was_never_meant_for_the_node_has_no_grace_where_none_is_due():
     known = Thresholds(up=1, gone_at_once=True)
     assert after(REMOVED, REMOVED, thresholds=known).level.state is State.NOT_APPLICABLE
     assert after(ABSENT, ABSENT, thresholds=known).level.state is State.DEGRADED
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([GOOD, ABSENT, TIMEOUT, GOOD], State.HEALTHY),
+        ([GOOD, ABSENT, ABSENT, TIMEOUT], State.DEGRADED),
+        ([GOOD, ABSENT, ABSENT, ERROR], State.DEGRADED),
+        ([GOOD, ABSENT, ABSENT, ERROR, ERROR], State.UNHEALTHY),
+        ([GOOD, ABSENT, ABSENT, TIMEOUT, TIMEOUT, TIMEOUT], State.UNHEALTHY),
+    ],
+)
+def test_a_process_that_listens_before_it_serves_is_still_being_restarted(looks, expected):
+    """Its errors and silences are counted from then on, as anybody's."""
+    assert state(*looks) == expected
+
+
+def test_what_was_down_before_the_start_has_used_up_its_grace():
+    """Until it has been well once."""
+    health = SourceHealth(Thresholds(), period_s=10.0, cautious=True, was_down=True)
+    for now in (0.0, 5.0):
+        health.record(ABSENT, now)
+    assert health.level.state is State.UNHEALTHY

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def main() -> None:
     help="Where the last report is kept for the next start, best on a tmpfs of the host that outlives the container.",
 )
 @click.option(
-    "--period", type=DurationType(), default="10s", show_envvar=True, help="Time between looks; mounts 1.5 of it."
+    "--period", type=DurationType(), default="10s", show_envvar=True, help="Time between looks of most probes."
 )
 @click.option(
     "--heartbeat",
@@ -142,6 +143,9 @@ def run(
 @main.command(context_settings=context_settings(COMPONENT), epilog=EXIT_CODES)
 @look_options
 @click.option(
+    "--node-name", default=platform.node, show_default="the machine's", help="Name of this node's Node object."
+)
+@click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="A table for people, or JSON."
 )
 def check(
@@ -156,6 +160,7 @@ def check(
     driver_name: str | None,
     probe_deadline: float,
     kubeconfig: Path | None,
+    node_name: str,
     output: str,
 ) -> None:
     """Look once at this machine and show what was found.
@@ -174,7 +179,7 @@ def check(
     )
     start_logs("error", "console")
     try:
-        report = asyncio.run(_check(look, kubeconfig))
+        report = asyncio.run(_check(look, kubeconfig, node_name))
     except LeadsmanError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(ExitCode.FAILED)
@@ -188,7 +193,7 @@ def check(
     sys.exit(report.exit_code)
 
 
-async def _check(look: LookSettings, kubeconfig: Path | None) -> CheckReport:
+async def _check(look: LookSettings, kubeconfig: Path | None, node: str) -> CheckReport:
     api = await connect_if_any(kubeconfig)
     talks = sys.stderr.isatty()
 
@@ -196,7 +201,7 @@ async def _check(look: LookSettings, kubeconfig: Path | None) -> CheckReport:
         if talks:
             click.echo(f"{words} ...", err=True)
 
-    return await take_pass(look, load_config(look.config), api, SystemClock(), progress)
+    return await take_pass(look, load_config(look.config), api, SystemClock(), progress, node=node)
 
 
 if __name__ == "__main__":

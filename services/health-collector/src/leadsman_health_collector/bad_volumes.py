@@ -14,6 +14,8 @@ from leadsman_health_collector.watched import Watched
 
 _KINDS = (Kind.MOUNT, *ON_SUPERBLOCK, Kind.VOLUME_HEALTH)
 
+_OF_ONE_PATH = frozenset({Reason.STALE_FILE_HANDLE, Reason.ACCESS_REVOKED})
+
 Sources = Mapping[Kind, Mapping[str, Watched]]
 Volume = tuple[str, str]
 """Driver and PersistentVolume."""
@@ -81,5 +83,11 @@ def _by_volume(sources: Sources) -> Iterator[tuple[Kind, Volume, Level | None]]:
 
 
 def _is_of_backend(level: Level, one: Watched) -> bool:
-    """Whether what is said of a share of many volumes is the backend's matter: it is slow, full, or hangs."""
-    return level.state is State.DEGRADED or (level.reason is Reason.MOUNT_HUNG and bool(one.source.key.backend))
+    """Whether what is said of a share is not to be said of each volume on it.
+
+    That it is slow, full, or hangs is the backend's matter. A directory that was removed, or is denied, is that of one
+    volume, and of several on one share (the NFS client has one superblock for an export) it is not known whose.
+    """
+    if level.state is State.DEGRADED or (level.reason is Reason.MOUNT_HUNG and bool(one.source.key.backend)):
+        return True
+    return level.reason in _OF_ONE_PATH and len(one.source.volumes) > 1

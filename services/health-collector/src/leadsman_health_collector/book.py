@@ -1,7 +1,7 @@
 """All that is known about this node's storage: sources with their strikes, and a status per (driver, backend)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from leadsman.domain.clock import Clock
@@ -41,7 +41,7 @@ class HealthBook:
 
     `inherited` and `inherited_volumes` are what an earlier run on this boot last published. They stand until every
     probe behind them has decided again: worse news counts at once, better news only then. `kinds` are the probes that
-    will look.
+    will look, `looked_for` tells whether the plugin of a driver is among what they look at.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class HealthBook:
         *,
         kinds: Iterable[Kind] = tuple(Kind),
         damping: Damping | None = None,
+        looked_for: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._clock = clock
         self._sources: dict[Kind, dict[str, Watched]] = {kind: {} for kind in kinds}
@@ -63,7 +64,11 @@ class HealthBook:
             for key, status in self._statuses.items()
             if status.state is not State.UNKNOWN  # not knowing is not worth keeping
         }
+        self._looked_for = looked_for
         self._damper = FlapDamper(damping or Damping())
+        for key, level in self._inherited.items():
+            if level.reason is Reason.FLAPPING:
+                self._damper.hold(key, clock.monotonic())
         self._volumes = BadVolumes(clock, inherited_volumes)
 
     @property
@@ -100,13 +105,14 @@ class HealthBook:
             del sources[name]
         for name, source in found.items():
             known = sources.get(name)
-            if known is not None and known.source.key == source.key:
+            if known is not None and _same(known.source, source):
                 known.source = source
                 continue
             health = SourceHealth(
                 thresholds or Thresholds(),
                 period_s=period_s,
                 cautious=self._was_bad(source.key),
+                was_down=self._was_down(source.key, kind),
                 first_round=self._rounds[kind],
             )
             sources[name] = Watched(source, health)
@@ -151,7 +157,14 @@ class HealthBook:
         mounted = {one.source.key.driver for one in self._sources.get(Kind.MOUNT, {}).values()}
         for driver in self._drivers(groups, behind):
             own = groups.get(StorageKey(driver), {})
-            fresh = fresh_driver(driver, own, self._stale(own), behind.get(driver, []), mounted=driver in mounted)
+            fresh = fresh_driver(
+                driver,
+                own,
+                self._stale(own),
+                behind.get(driver, []),
+                mounted=driver in mounted,
+                looked_for=self._looked_for(driver),
+            )
             levels[StorageKey(driver)] = self._settle(StorageKey(driver), own, fresh)
         return self._publish(levels)
 
@@ -193,7 +206,7 @@ class HealthBook:
         if old is not None and self._verified(key, own, old.reason):
             del self._inherited[key]
             old = None
-        if old is not None and old.state is State.HEALTHY and min(self._rounds.values()) >= STALE_ROUNDS:
+        if old is not None and old.state is State.HEALTHY and self._least(self._rounds, key, None) >= STALE_ROUNDS:
             old = None  # good news that nobody has confirmed since
         undecided = Level(State.UNKNOWN, Reason.NOT_OBSERVED, "no probe has decided yet")
         return worst([old, fresh]) or (undecided if self._had_a_chance(own) else None)
@@ -210,7 +223,7 @@ class HealthBook:
     def _verified(self, key: StorageKey, own: Group, reason: Reason | None) -> bool:
         """Whether what an earlier run knew of a key has been looked into again."""
         if not own:
-            return min(self._discoveries.values()) >= VERIFY_ROUNDS
+            return self._least(self._discoveries, key, reason) >= VERIFY_ROUNDS
         needed = kinds_behind(key, reason)
         # A probe that has not found out what there is may yet find the very source that was bad.
         blind = any(self._discoveries.get(kind) == 0 for kind in needed)
@@ -222,6 +235,17 @@ class HealthBook:
             return False
         # Mounts take turns, so some may not have been looked at in two rounds; those have no say.
         return not any(health.attempted or self._discoveries[kind] < VERIFY_ROUNDS for health in undecided)
+
+    @staticmethod
+    def _least(counts: Mapping[Kind, int], key: StorageKey, reason: Reason | None) -> int:
+        """The least count of the probes that could speak for `key`, or tell others what to look at."""
+        needed = PRIMARY | kinds_behind(key, reason)
+        return min((count for kind, count in counts.items() if kind in needed), default=VERIFY_ROUNDS)
+
+    def _was_down(self, key: StorageKey, kind: Kind) -> bool:
+        """Whether an earlier run found `key` down by what `kind` looks at: its grace is over."""
+        old = self._inherited.get(key)
+        return old is not None and old.state is State.UNHEALTHY and kind in kinds_behind(key, old.reason)
 
     def _was_bad(self, key: StorageKey) -> bool:
         old = self._inherited.get(key)
@@ -239,6 +263,12 @@ class HealthBook:
             since_epoch_s=before.since_epoch_s if before and same else self._clock.epoch(),
             latency_s=None if level.latency_s is None else round(level.latency_s, 4),
         )
+
+
+def _same(known: Source, source: Source) -> bool:
+    """Whether it is what was looked at before: the kernel gives the number of an unmounted filesystem to the next."""
+    moved = known.place != source.place and bool(known.volumes) and not set(known.volumes) & set(source.volumes)
+    return known.key == source.key and not moved
 
 
 def _essence(level: Level | None) -> tuple[State, Reason | None] | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from leadsman.runtime.admin import Check
 from leadsman_health_collector.book import HealthBook
+from leadsman_health_collector.evidence import PRIMARY
 from leadsman_health_collector.observation import Kind
 from leadsman_health_collector.probe_set import ProbeSet
 from leadsman_health_collector.rounds import Rounds
@@ -20,8 +21,11 @@ class Readiness:
 
     @property
     def discovered(self) -> bool:
-        """Whether every probe has found out what there is: until then an empty report would be a false claim."""
-        return all(self._book.discoveries(rounds.kind) > 0 for rounds in self._rounds)
+        """Whether it is known what there is: until then an empty report would be a false claim.
+
+        The probes that find single faults are not waited for: one of them may never be able to look on this machine.
+        """
+        return all(self._book.discoveries(rounds.kind) > 0 for rounds in self._rounds if rounds.kind in PRIMARY)
 
     def checks(
         self,

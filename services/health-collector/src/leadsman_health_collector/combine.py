@@ -60,7 +60,7 @@ def of_endpoints(addresses: Sequence[Level | None], *, quorum: bool = False) -> 
 
 
 def of_superblock(liveness: Level | None, others: Iterable[Level | None]) -> Level | None:
-    """Level of one mounted filesystem: whether it answers, and what flags, paths and free space say.
+    """Level of one mounted filesystem: whether it answers, and what free space, flags and paths say, in this order.
 
     That nothing is wrong with its flags does not make a filesystem healthy that has not been looked at.
     """
@@ -84,7 +84,7 @@ def of_mounts(mounts: Sequence[Superblock]) -> Level | None:
     """Level of a key by its mounts.
 
     One bad mount does not condemn a backend, because new mounts usually work; a hung one does if it is shared. Where
-    mounts have nothing to do with one another, only all of them is a verdict. A full filesystem that is not shared is
+    mounts have nothing to do with one another, only all of several is a verdict. A full filesystem that is not shared is
     its volume's own matter.
     """
     judged = [one for one in map(_without_own_matters, mounts) if one.level is not None]
@@ -97,7 +97,7 @@ def of_mounts(mounts: Sequence[Superblock]) -> Level | None:
         return _counted(impaired, len(mounts)) if impaired else Level(State.HEALTHY, latency_s=_slowest(levels))
     hung = [level for level in bad if level.reason is Reason.MOUNT_HUNG]
     joined = any(one.shared and one.level and one.level.reason is Reason.MOUNT_HUNG for one in judged)
-    all_bad = len(bad) == len(mounts) and (len(bad) > 1 or bool(hung))
+    all_bad = len(bad) == len(mounts) and len(bad) > 1
     state = State.UNHEALTHY if all_bad or joined else State.DEGRADED
     return replace(_counted(hung or bad, len(mounts), len(bad)), state=state, latency_s=None)
 
@@ -108,12 +108,13 @@ def of_volumes(volumes: Sequence[Level | None]) -> Level | None:
     return at_most_degraded(_counted(bad, len(volumes), what="volumes")) if bad else None
 
 
-def of_backend(endpoints: Level | None, mounts: Level | None, others: Iterable[Level | None]) -> Level | None:
+def of_backend(
+    endpoints: Level | None, mounts: Level | None, others: Iterable[Level | None], *, mounts_work: bool = False
+) -> Level | None:
     """Level of a backend: the worst of its addresses, its mounts and all else.
 
-    Failing name resolution alone does not make a backend UNHEALTHY whose mounts, which know the address, work.
+    Failing name resolution alone does not make a backend UNHEALTHY of which a mount, which knows the address, works.
     """
-    mounts_work = mounts is not None and mounts.state is State.HEALTHY
     if endpoints and endpoints.reason is Reason.NAME_RESOLUTION_FAILED and mounts_work:
         endpoints = at_most_degraded(endpoints)
     return worst([*others, mounts, endpoints])
@@ -121,13 +122,17 @@ def of_backend(endpoints: Level | None, mounts: Level | None, others: Iterable[L
 
 @dataclass(frozen=True, slots=True)
 class DriverEvidence:
-    """What is known of a driver on this node beside its backends."""
+    """What is known of a driver on this node beside its backends.
+
+    `mounted` if volumes of it are; `looked_for` unless its plugin is not to be looked at.
+    """
 
     plugin: Level | None = None
     registration: Level | None = None
     mounts: Level | None = None
     others: tuple[Level | None, ...] = ()
     mounted: bool = False
+    looked_for: bool = True
 
 
 def of_driver(driver: str, seen: DriverEvidence, backends: Sequence[Level]) -> Level | None:
@@ -143,7 +148,7 @@ def of_driver(driver: str, seen: DriverEvidence, backends: Sequence[Level]) -> L
     if plugin and plugin.state is State.NOT_APPLICABLE:
         return plugin
     registration = _missing_if(seen.registration, mounted=seen.mounted)
-    if plugin is None and registration and registration.state is State.HEALTHY:
+    if plugin is None and seen.looked_for and registration and registration.state is State.HEALTHY:
         registration = Level(State.UNKNOWN, Reason.NOT_OBSERVED, "registered, but no socket of it is found here")
     elif plugin and registration and registration.state is State.NOT_APPLICABLE:
         registration = None  # its plugin is here: the plugin's own state says more

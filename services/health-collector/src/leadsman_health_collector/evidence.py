@@ -28,8 +28,8 @@ Group = Mapping[Kind, Mapping[str, Watched]]
 PRIMARY = frozenset({Kind.PLUGIN, Kind.REGISTRATION, Kind.TCP, Kind.PROTOCOL, Kind.MOUNT})
 """Probes that alone can tell that something works. The others find single faults: their silence is no news."""
 
-ON_SUPERBLOCK = (Kind.FLAGS, Kind.PATHS, Kind.CAPACITY)
-"""Probes whose sources are named by superblock as those of `mount_liveness` are."""
+ON_SUPERBLOCK = (Kind.CAPACITY, Kind.FLAGS, Kind.PATHS)
+"""Probes whose sources are named by superblock as those of `mount_liveness` are; of equals the last one is told."""
 
 _NOT_OBSERVED = "the {} probe has not run for too long"
 
@@ -62,21 +62,29 @@ def fresh_backend(own: Group, stale: Collection[Kind]) -> Level | None:
     """Level of a backend by its sources; good evidence of `stale` probes no longer counts as good."""
     mounts = _mounts(own, stale, backend_known=True)
     endpoints = _endpoints(own, stale)
-    if mounts is not None and mounts.state is State.HEALTHY and _may_have_moved(own):
+    works = Kind.MOUNT not in stale and any(map(_works, _levels(own, Kind.MOUNT)))
+    if works and _may_have_moved(own):
         endpoints = at_most_degraded(endpoints)
-    return of_backend(endpoints, mounts, _others(own, stale))
+    return of_backend(endpoints, mounts, _others(own, stale), mounts_work=works)
 
 
 def fresh_driver(
-    driver: str, own: Group, stale: Collection[Kind], backends: Sequence[Level], *, mounted: bool
+    driver: str,
+    own: Group,
+    stale: Collection[Kind],
+    backends: Sequence[Level],
+    *,
+    mounted: bool,
+    looked_for: bool = True,
 ) -> Level | None:
-    """Level of a driver by its sources and its `backends`; `mounted` if volumes of it are."""
+    """Level of a driver by its sources and its `backends`; see `DriverEvidence` for the rest."""
     seen = DriverEvidence(
         plugin=_current(of_plugin(_levels(own, Kind.PLUGIN)), Kind.PLUGIN, stale),
         registration=_current(of_plugin(_levels(own, Kind.REGISTRATION)), Kind.REGISTRATION, stale),
         mounts=_mounts(own, stale, backend_known=False),
         others=_others(own, stale),
         mounted=mounted,
+        looked_for=looked_for,
     )
     return of_driver(driver, seen, backends)
 
@@ -127,6 +135,10 @@ def _others(own: Group, stale: Collection[Kind]) -> tuple[Level | None, ...]:
     names = at_most_degraded(worst(_levels(own, Kind.NAME)))
     found = [*direct, names, of_volumes(_levels(own, Kind.VOLUME_HEALTH))]
     return tuple(level for level in found if level is not None and level.state is not State.HEALTHY)
+
+
+def _works(level: Level | None) -> bool:
+    return level is not None and level.state in {State.HEALTHY, State.DEGRADED}
 
 
 def _levels(own: Group, kind: Kind) -> list[Level | None]:

@@ -44,16 +44,20 @@ class FlapDamper:
         self._histories: dict[StorageKey, _History] = {}
 
     def level(self, key: StorageKey, level: Level, now: float) -> Level:
-        """`level`, or DEGRADED as long as `key` is held for flapping and `level` is better; `now` is monotonic.
+        """`level`, or DEGRADED as long as `key` is held for flapping and seems well; `now` is monotonic.
 
-        It is never made better: a backend that flaps and is down is down.
+        Nothing is ever made better: a backend that flaps and is down is down.
         """
         history = self._histories.setdefault(key, _History())
         self._note(history, level.state, now)
-        if now >= history.held_until or severity(level.state) >= severity(State.DEGRADED):
+        if now >= history.held_until or level.state is not State.HEALTHY:
             return level
         words = f"its state keeps changing; held for {format_duration(history.hold_s)} after the last change"
         return Level(State.DEGRADED, Reason.FLAPPING, words, level.latency_s)
+
+    def hold(self, key: StorageKey, now: float) -> None:
+        """An earlier run held `key` for flapping: so do we, since how long it was to last is not known."""
+        self._histories[key] = _History(hold_s=self._damping.hold_s, held_until=now + self._damping.hold_s)
 
     def keep(self, keys: set[StorageKey]) -> None:
         """Only these still exist."""

@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
 
@@ -69,16 +68,15 @@ class _Findings:
 
 
 async def take_pass(
-    settings: LookSettings, config: CollectorConfig, api: Api | None, clock: Clock, progress: Progress
+    settings: LookSettings, config: CollectorConfig, api: Api | None, clock: Clock, progress: Progress, *, node: str
 ) -> CheckReport:
-    """Look at everything on this machine; `progress` is told what is going on.
+    """Look at everything on this machine, which is `node` in its cluster; `progress` is told what is going on.
 
     It takes a few seconds, some more if something does not answer.
     """
     began = clock.monotonic()
     registry = CollectorRegistry()
     boot_id = read_boot_id(settings.roots.proc)
-    node = platform.node()
     cluster = ClusterLink(api, node, events=False, node_condition=False, clock=clock, registry=registry)
     workers = WorkerPool(f"check on {node}", boot_id, clock)
     around = Surroundings(
@@ -92,7 +90,7 @@ async def take_pass(
         everything=settings.sidecar is None,
     )
     probes = ProbeSet(settings, config, Remembered(), around)
-    book = HealthBook(clock, kinds=probes.kinds)
+    book = HealthBook(clock, kinds=probes.kinds, looked_for=lambda driver: probes.allows(Kind.PLUGIN, driver))
     one = _Pass(probes, book, settings.period_s, progress)
     try:
         async with _cluster_known(cluster, progress):
@@ -189,7 +187,9 @@ class _Pass:
             for name, source in probe.sources().items()
             if self._probes.allows(probe.kind, source.key.driver)
         }
-        self._book.watch(probe.kind, wanted, probe.schedule.thresholds, self._period)
+        # What is absent three times in a row is not given the grace of a restart: a pass ends after that.
+        thresholds = replace(probe.schedule.thresholds, grace=0.0, starting=0.0)
+        self._book.watch(probe.kind, wanted, thresholds, self._period)
 
     def _doubtful(self, kind: Kind) -> list[str]:
         """Sources whose last look was bad, however much it takes to be sure."""

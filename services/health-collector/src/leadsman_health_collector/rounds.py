@@ -161,7 +161,8 @@ class Rounds:
             return await self._probe.look(name)
         except Exception as error:  # a bug in one look must not end the others
             self._series.internal_errors.inc()
-            log.exception("a look failed by a bug; please report it", probe=self._probe.kind.value, source=name)
+            if name not in self._complained:  # the counter goes on
+                log.exception("a look failed by a bug; please report it", probe=self._probe.kind.value, source=name)
             return not_run(f"the look failed by a bug: {error!r}")
 
     def _record(self, name: str, seen: Observation, took: float, began_epoch_s: float) -> None:

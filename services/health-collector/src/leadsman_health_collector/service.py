@@ -24,6 +24,7 @@ from leadsman_health_collector.config_file import load_config
 from leadsman_health_collector.fact_rounds import FactRounds, Facts
 from leadsman_health_collector.kube.cluster_link import ClusterLink
 from leadsman_health_collector.metrics import CollectorMetrics
+from leadsman_health_collector.observation import Kind
 from leadsman_health_collector.probe_set import ProbeSet, Surroundings
 from leadsman_health_collector.probe_spans import ProbeSpans
 from leadsman_health_collector.refresher import Refresher
@@ -89,6 +90,7 @@ class Collector:
             known.report.bad_volumes if known.report else (),
             kinds=self._probes.kinds,
             damping=config.damping,
+            looked_for=lambda driver: self._probes.allows(Kind.PLUGIN, driver),
         )
         self._facts = Facts(self._clock)
         self._bus = Bus(settings.bus, self._registry)
@@ -212,6 +214,6 @@ class Collector:
         return NodeDetails(uid, labels, self._facts.current(), self._probes.shares())
 
     def _keep(self, report: NodeReport) -> None:
-        drivers, endpoints = self._probes.plugins.drivers, self._probes.endpoints.announced
+        drivers, endpoints = self._probes.plugins.drivers, self._probes.endpoints_here
         self._state_file.save(Remembered(report, drivers, endpoints))
         self._cluster.show(report.storages)

@@ -56,8 +56,8 @@ class LookSettings:
 
     @property
     def mount_deadline_s(self) -> float:
-        """Time that a mount has to answer, never more than the time between two looks at it."""
-        return min(self.deadline_s * MOUNT_DEADLINE, self.period_s * 1.5)
+        """Time that a mount has to answer, less than the time between two looks at it."""
+        return min(self.deadline_s * MOUNT_DEADLINE, self.period_s * 0.9)
 
     @property
     def name_deadline_s(self) -> float:

@@ -24,6 +24,9 @@ log = get_logger("collector.state_file")
 MAX_AGE_S = 300.0
 MAX_BYTES = 1024 * 1024
 
+REWRITE_S = 60.0
+"""A file in which nothing has changed that a restart would need is written no more often."""
+
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -65,6 +68,8 @@ class StateFile:
         self._clock = clock
         self._metrics = metrics
         self._failing = False
+        self._kept: object = None
+        self._written_at = float("-inf")
         self.trouble = ""
         """Why the file is of no use at present, in words for people; empty if it is."""
         self.epoch = int(clock.epoch() * 1000)
@@ -96,7 +101,10 @@ class StateFile:
         return Remembered(report, file.drivers, tuple(file.endpoints))
 
     def save(self, remembered: Remembered) -> None:
-        """Replace the file; a failure is logged once and counted, never raised."""
+        """Replace the file if need be; a failure is logged once and counted, never raised."""
+        kept, now = _essence(remembered), self._clock.monotonic()
+        if kept == self._kept and not self._failing and now - self._written_at < REWRITE_S:
+            return
         try:
             self._write(remembered)
         except (OSError, WireError) as error:
@@ -107,6 +115,7 @@ class StateFile:
             self.trouble = f"{self._path} cannot be written, so a restart would forget what is bad: {error}"
         else:
             self._failing = False
+            self._kept, self._written_at = kept, now
             self.trouble = ""
 
     def _read(self) -> _File | None:
@@ -136,6 +145,17 @@ class StateFile:
         )
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self._path, body)
+
+
+def _essence(remembered: Remembered) -> object:
+    """What a restart would need; words, latencies and facts may be a minute old."""
+    report = remembered.report
+    states = report and (
+        tuple((one.key, one.state, one.reason) for one in report.storages),
+        tuple((one.driver, one.volume, one.state, one.reason) for one in report.bad_volumes),
+        dict(report.labels),
+    )
+    return states, dict(remembered.drivers), remembered.endpoints
 
 
 def write_whole(path: Path, body: bytes) -> None:

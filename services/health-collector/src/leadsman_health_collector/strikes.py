@@ -9,6 +9,8 @@ from leadsman_health_collector.observation import DEFINITE, Observation, Outcome
 _NEWEST = 0.3
 """Weight of the newest look in the moving average of latencies."""
 
+_ABSENT = frozenset({Outcome.ABSENT, Outcome.REMOVED})
+
 _AGAIN_FAST = 0.5
 """A source that was slow is fast again below this share of the limit."""
 
@@ -47,19 +49,26 @@ class SourceHealth:
     """State machine of one source.
 
     `level` is None until the first good look, or until enough bad ones. With `cautious` even the first good look
-    must be confirmed: something bad was known before we started. `period_s` is the collector's. `first_round` and
+    must be confirmed: something bad was known before we started; if it `was_down`, no grace is left to it either.
+    `period_s` is the collector's. `first_round` and
     `last_round` number the rounds in which it was found and in which it last had a look.
     """
 
     def __init__(
-        self, thresholds: Thresholds, *, period_s: float, cautious: bool = False, first_round: int = 0
+        self,
+        thresholds: Thresholds,
+        *,
+        period_s: float,
+        cautious: bool = False,
+        was_down: bool = False,
+        first_round: int = 0,
     ) -> None:
         self.level: Level | None = None
         self.first_round = first_round
         self.last_round = -1
         self._thresholds = thresholds
-        self._grace_s = thresholds.grace * period_s
-        self._starting_s = thresholds.starting * period_s
+        self._grace_s = 0.0 if was_down else thresholds.grace * period_s
+        self._starting_s = 0.0 if was_down else thresholds.starting * period_s
         self._good_needed = thresholds.up if cautious else 1
         self._good = 0
         self._impaired = 0
@@ -70,6 +79,8 @@ class SourceHealth:
         self._impairment: Observation | None = None
         self._starting_since: float | None = None
         self._failing_since = 0.0
+        self._absent = False
+        self._period_s = period_s
         self._latency: float | None = None
         self._slow = False
 
@@ -104,6 +115,7 @@ class SourceHealth:
 
     def _record_good(self, seen: Observation) -> None:
         self._note_working()
+        self._restore_grace()
         self._impaired = 0
         self._good += 1
         slow = self._is_slow(seen.latency_s)
@@ -142,6 +154,13 @@ class SourceHealth:
     def _record_failure(self, seen: Observation, now: float) -> None:
         self._good = self._impaired = self._working = self._starting = 0
         self._failing_since = self._failing_since if self._failures else now
+        absent = seen.outcome in _ABSENT
+        if absent:
+            self._absent = True
+        elif self._absent and now - self._failing_since < self._grace_s:
+            # It is being restarted and now listens before it serves: its errors count from here.
+            self._absent = False
+            self._failures = self._definite = 0
         self._failures += 1
         self._definite += seen.outcome in DEFINITE
         if self._definite >= self._thresholds.definite or self._failures >= self._thresholds.failures:
@@ -152,12 +171,18 @@ class SourceHealth:
     def _down(self) -> bool:
         return self.level is not None and self.level.state in {State.UNHEALTHY, State.NOT_APPLICABLE}
 
+    def _restore_grace(self) -> None:
+        """Whatever was known of an earlier run, from here on it is like any other."""
+        self._grace_s = self._thresholds.grace * self._period_s
+        self._starting_s = self._thresholds.starting * self._period_s
+
     def _note_working(self) -> None:
         self._failures = self._definite = self._starting = 0
+        self._absent = False
         self._working += 1
 
     def _state_when_down(self, outcome: Outcome, now: float) -> State:
-        if outcome not in {Outcome.ABSENT, Outcome.REMOVED}:
+        if outcome not in _ABSENT:
             return State.UNHEALTHY
         at_once = outcome is Outcome.REMOVED and self._thresholds.gone_at_once
         if now - self._failing_since < self._grace_s and not self._down and not at_once:

@@ -1,7 +1,7 @@
 """Is a filesystem almost full, by space or by inodes?
 
 Source: the numbers of statvfs(2) that `mount_liveness` gets anyway; no IO of its own.
-Period: 6 x the collector's. Deadline: none, it never waits.
+Period: 3 x the collector's. Deadline: none, it never waits.
 Thresholds: `CapacityLow` (degraded) at once at 95 % of space or inodes used, well again below 93 %; from 85 % on the
 message says so. Used is what is not available without root's reserve (facts: storage-health 2 row 26, 3.1 P11). One
 look decides, because the numbers do not flicker.
@@ -32,7 +32,7 @@ class CapacityProbe:
     """Judges what `capacities`, by superblock, says of the volumes of `table`."""
 
     kind = Kind.CAPACITY
-    schedule = Schedule(period=6.0, thresholds=Thresholds(definite=1, failures=1, up=1), second_look=False)
+    schedule = Schedule(period=3.0, thresholds=Thresholds(definite=1, failures=1, up=1), second_look=False)
 
     def __init__(self, table: MountTable, capacities: Callable[[], Mapping[str, Capacity]]) -> None:
         self._table = table
