@@ -26,7 +26,7 @@ from leadsman_bench import table
 from leadsman_bench.build import report
 from leadsman_bench.reach_node import ReachNode, enter_namespace
 from leadsman_bench.reach_run import Plan, measure, shares
-from leadsman_bench.reach_usage import Usage
+from leadsman_bench.reach_usage import Usage, summarise
 from leadsman_bench.reach_volumes import CannotMeasureError
 from leadsman_bench.reach_world import DRIVERS
 
@@ -109,10 +109,17 @@ def run(options: argparse.Namespace) -> bool:
         report("starting nats-server, drivers, servers and mounts")
         with ReachNode(Path(folder), drivers) as node:
             told = facts(node)
-            usage = measure(node, plan)
+            samples = measure(node, plan)
             spent = shares(node, plan)
+    usage = summarise(samples)
     if options.output == "json":
-        document = {"machine": told, "usage": dataclasses.asdict(usage), "ms_per_minute": spent, "met": met(usage)}
+        document = {
+            "machine": told,
+            "usage": dataclasses.asdict(usage),
+            "ms_per_minute": spent,
+            "met": met(usage),
+            "samples": [dataclasses.asdict(sample) for sample in samples],
+        }
         print(json.dumps(document, indent=1))
     else:
         show(told, usage, spent)

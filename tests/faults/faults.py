@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import secrets
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from leadsman_faults import isolation, table
 from leadsman_faults.errors import StageError
 from leadsman_faults.pace import SHIPPED, SHORT, Pace, with_period
 from leadsman_faults.play import Result, Verdict
-from leadsman_faults.row import chosen
+from leadsman_faults.row import Row, chosen
 from leadsman_faults.rows import ALL
 from leadsman_faults.session import Session, play_all
 from leadsman_faults.soak import Plan
@@ -117,6 +118,13 @@ def write_markdown(path: Path, report: Report, session: Session, pace: Pace) -> 
     path.write_text(f"{head}{_BEGIN}\n\n{body}\n\n{_END}{tail}", encoding="utf-8")
 
 
+async def play(rows: Sequence[Row], pace: Pace, report: Report, logs: Path | None, plan: Plan | None) -> Session:
+    """Play `rows`; SIGTERM ends that as Ctrl-C does, and the stage is taken down all the same."""
+    whole = asyncio.ensure_future(play_all(rows, pace, report.tell, report.done, logs=logs, plan=plan))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)
+    return await whole
+
+
 def main() -> int:
     """Entry point. The exit status is 1 for a miss, 2 when this machine cannot do it at all."""
     options = parse(sys.argv[1:])
@@ -135,7 +143,7 @@ def main() -> int:
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     plan = Plan(options.soak * 60, seed) if options.soak > 0 else None
     try:
-        session = asyncio.run(play_all(rows, pace, report.tell, report.done, logs=options.logs, plan=plan))
+        session = asyncio.run(play(rows, pace, report, options.logs, plan))
         report.ended(session)
         fine = show(report, session, pace)
         if options.markdown:
@@ -143,7 +151,8 @@ def main() -> int:
     except LeadsmanError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("error: interrupted; everything has been taken down", file=sys.stderr)
         return 130
     return 0 if fine else 1
 

@@ -152,9 +152,24 @@ def test_endpoints_of_mounts_come_and_go_with_them():
     assert endpoints.wanted() == {}
     mounted.append(endpoint())
     assert endpoints.wanted() == {endpoint().name: endpoint()}
-    assert endpoints.announced == ()
+    assert endpoints.to_remember == ()
     mounted.clear()
     assert endpoints.wanted() == {}
+
+
+def test_only_what_was_announced_and_is_looked_at_is_kept_for_the_next_run():
+    """The list of a large cluster would not fit into the state file; what is configured is read from its own file."""
+    other = StorageKey("other.example.com", "b")
+    configured = endpoint(StorageKey("nfs.csi.k8s.io", "10.0.0.8"), "10.0.0.8:2049")
+    endpoints = EndpointDirectory(
+        (configured,),
+        (endpoint(), endpoint(other)),
+        lambda: {"nfs.csi.k8s.io"},
+        FakeClock(),
+        CollectorMetrics(CollectorRegistry()),
+    )
+    assert len(endpoints.wanted()) == 2
+    assert endpoints.to_remember == (endpoint(),)
 
 
 async def test_a_list_replaces_the_former_one_and_an_unreadable_one_does_not():

@@ -75,6 +75,12 @@ def test_registered_drivers_are_those_of_the_spec(drivers, names):
     assert csi_node(drivers=drivers) == OwnCsiNode(frozenset(names))
 
 
+@pytest.mark.parametrize("odd", [7, None, [], {}, {"name": 7}, {"name": ""}])
+def test_an_odd_entry_hides_no_other_driver(odd):
+    """One driver's mistake is not another's."""
+    assert csi_node(drivers=[odd, {"name": DRIVER}]) == OwnCsiNode(frozenset({DRIVER}), odd_drivers=1)
+
+
 @pytest.mark.parametrize("status", [{}, {"storageHealth": None}, {"storageHealth": []}, health(), {"other": 1}])
 def test_no_finding_is_no_verdict(status):
     """Clusters before v1.37 have no such status, and later ones say nothing while nothing is wrong."""

@@ -37,7 +37,7 @@ def found(line: bytes) -> list[tuple[str, int, str]]:
         (b"nfs4 s:/e rw,addr=10.0.0.9\\054port=1", None),
         (b"nfs4 s:/e rw,proto=rdma,port=20049,addr=10.0.0.9", None),
         (b"nfs s:/e rw,proto=udp,addr=10.0.0.9", None),
-        (b"nfs4 s:/e rw,port=0,addr=10.0.0.9", None),
+        (b"nfs4 s:/e rw,port=0,addr=10.0.0.9", ("10.0.0.9", 2049)),
         (b"nfs4 s:/e rw,port=99999,addr=10.0.0.9", None),
         (b"nfs4 s:/e rw,port=x,addr=10.0.0.9", None),
         (b"nfs4 s:/e rw,addr=\xff", None),

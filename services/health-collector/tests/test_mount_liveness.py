@@ -23,6 +23,10 @@ class Pool:
     def __init__(self):
         self.result = Finished(WELL)
         self.asked = []
+        self.out = set()
+
+    def is_out(self, place):
+        return place in self.out
 
     async def run(self, place, job, deadline_s):
         self.asked.append((place, job, deadline_s))
@@ -182,3 +186,33 @@ def test_the_worker_tells_device_figures_and_error(tmp_path):
     assert look(os.fsencode(tmp_path / "absent")) == "error 2 statvfs"
     assert look_job("/a b").isascii()
     assert look_job("/a b").count(" ") == 1
+
+
+def chosen_in_turns(pool, number, bad, turns):
+    """What is looked at in each of `turns` rounds, of `number` mounts of which the first `bad` are suspect."""
+    mounts = [mount(device=f"0:{100 + n}") for n in range(number)]
+    probe = probe_of(pool, *mounts)
+    return [probe.choose({one.device for one in mounts[:bad]}) for _ in range(turns)]
+
+
+@pytest.mark.parametrize(("number", "bad"), [(20, 10), (20, 0), (20, 20), (9, 8), (8, 8), (3, 1)])
+def test_every_mount_has_its_turn_however_many_are_bad(pool, number, bad):
+    """A new fault among many old ones is found, and an old one that is mended is seen."""
+    rounds = chosen_in_turns(pool, number, bad, 12)
+    assert {device for chosen in rounds for device in chosen} == {f"0:{100 + n}" for n in range(number)}
+    assert all(len(chosen) == len(set(chosen)) <= 8 for chosen in rounds)
+
+
+def test_mounts_whose_worker_is_out_cost_nothing_and_take_nobodys_place(pool):
+    """To ask for them again starts nothing."""
+    pool.out = {"0:100", "0:101"}
+    (chosen,) = chosen_in_turns(pool, 20, 2, 1)
+    assert len(chosen) == 10
+    assert pool.out < set(chosen)
+
+
+def test_a_dead_backend_leaves_workers_for_other_storage(pool):
+    """Once it holds up eight of them no more of its mounts are tried."""
+    pool.out = {f"0:{100 + n}" for n in range(8)}
+    (chosen,) = chosen_in_turns(pool, 20, 8, 1)
+    assert set(chosen) == pool.out

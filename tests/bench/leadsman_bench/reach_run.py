@@ -10,7 +10,7 @@ from leadsman.domain.errors import LeadsmanError
 from leadsman.testing.pages import page
 from leadsman_bench.build import report
 from leadsman_bench.reach_node import Collector, ReachNode
-from leadsman_bench.reach_usage import Sample, Usage, summarise, take_sample
+from leadsman_bench.reach_usage import Sample, summarise, take_sample
 from leadsman_bench.reach_work import shortcomings
 
 SAMPLE_S = 3.0
@@ -36,8 +36,8 @@ class Plan:
     api: bool = True
 
 
-def measure(node: ReachNode, plan: Plan) -> Usage:
-    """What a collector takes once it has been at work for a while.
+def measure(node: ReachNode, plan: Plan) -> list[Sample]:
+    """What a collector takes once it has been at work for a while, every few seconds.
 
     Raises:
         NotAtWorkError: it was not at work up to the end.
@@ -56,7 +56,7 @@ def measure(node: ReachNode, plan: Plan) -> Usage:
     if words := unfit(node, collector, plan):
         raise NotAtWorkError(f"at the end of the measurement something was amiss: {'; '.join(words)}")
     node.stop(collector.process)
-    return summarise(samples)
+    return samples
 
 
 def shares(node: ReachNode, plan: Plan) -> dict[str, float]:

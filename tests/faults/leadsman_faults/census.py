@@ -41,9 +41,14 @@ class Census:
         counts = f"{self.processes} processes{idle}, {self.threads} threads, {self.descriptors} descriptors"
         return f"{counts}, {self.main_mb:.1f} + {self.workers_mb:.1f} MB"
 
-    def exceeds(self, before: "Census") -> bool:
-        """Whether there is more of anything than `before`, workers that wait for work left aside."""
-        more = any(now > then for now, then in zip(self._core, before._core, strict=True))
+    def exceeds(self, before: "Census", spare_descriptors: int) -> bool:
+        """Whether there is more of anything than `before`, workers that wait for work left aside.
+
+        So many descriptors more are allowed: connections that are kept for another request.
+        """
+        processes, threads, descriptors = self._core
+        were, had_threads, had_descriptors = before._core
+        more = processes > were or threads > had_threads or descriptors > had_descriptors + spare_descriptors
         return more or self.idle > SPARE_WORKERS
 
     @property

@@ -17,7 +17,7 @@ class Greeter:
                 writer.write(self._greeting)
                 await writer.drain()
             await reader.read()
-        except OSError:  # the client went away; servers live with that
+        except (OSError, asyncio.CancelledError):  # the client went away, or the whole program ends
             return
         finally:
             writer.close()

@@ -117,9 +117,8 @@ class Node:
 
     async def fuse(self, volume: Volume, source: str, *arguments: str) -> Process:
         """Mount a FUSE filesystem at the place of `volume`; see `leadsman.testing.fuse_mount`."""
-        options = ["--mountpoint", str(volume.place), "--source", source, "--end-with-parent", *arguments]
+        options = ["--mountpoint", str(volume.place), "--source", source, *arguments]
         process = self.process(f"fuse-{volume.name}", self.python("-m", "leadsman.testing.fuse_mount", *options))
-        # What a killed server has left is still listed, so that its own entry has to be told from it.
         await self.until(process, f"{volume.name} is mounted", lambda: f" {volume.place} " in _mountinfo())
         return process
 
@@ -143,6 +142,11 @@ class Node:
         process = self.process("csi-driver", self.python(*arguments))
         await self.until(process, f"{driver} serves", lambda: accepts(str(path)))
         return process
+
+    @property
+    def spare_descriptors(self) -> int:
+        """How many connections to an API server the collector may keep for another request."""
+        return 2 if self._csi_node is not None else 0
 
     def _sockets(self, driver: str) -> tuple[Path, Path]:
         """Where a driver and its registrar serve."""

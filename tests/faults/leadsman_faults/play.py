@@ -19,6 +19,9 @@ SETTLE_S = 130.0
 WORKER_S = 10.0
 """The longest deadline of a worker, at the table's period: what is at its place for longer has been left there."""
 
+LATE = 2.0
+"""So many times its limit something expected is waited for."""
+
 _POLL_S = 0.2
 
 Tell = Callable[[str, str], None]
@@ -108,8 +111,7 @@ class Playing:
         trouble = ""
         try:
             for expect in self.row.expects:
-                self._detected = await self._appears(expect, subject, began)
-                self._tell(self.row.name, f"{expect.words} after {self._detected:.1f} s")
+                await self._appears(expect, subject, began)
             await self._hold(subject)
         except MissedError as missed:
             trouble = str(missed)
@@ -118,19 +120,26 @@ class Playing:
             await self.step()  # mended all the same, so that others are not disturbed
             raise MissedError(trouble)
 
-    async def _appears(self, expect: Expect, subject: Subject, began: float) -> float:
-        """Seconds from `began` to the first report that says what is expected."""
+    async def _appears(self, expect: Expect, subject: Subject, began: float) -> None:
+        """Wait for the first report since `began` that says what is expected, and note when that was.
+
+        It is waited for longer than it may take, so that a miss tells by how much.
+        """
         limit = self._pace.limit(expect.within_s)
 
         def found() -> Seen | None:
             history = self._history(expect, subject, began)
             return next((seen for seen in history if seen.at >= began and _matches(expect, seen)), None)
 
-        await self._watch.until(lambda: found() is not None, began + limit - time.monotonic())
+        await self._watch.until(lambda: found() is not None, began + LATE * limit - time.monotonic())
         seen = found()
         if seen is None:
-            raise MissedError(f"no {expect.words} within {limit:.0f} s; reported: {self._story(subject, began)}")
-        return seen.at - began
+            waited = f"{LATE * limit:.0f} s"
+            raise MissedError(f"no {expect.words} within {waited}; reported: {self._story(subject, began)}")
+        self._detected = seen.at - began
+        self._tell(self.row.name, f"{expect.words} after {self._detected:.1f} s")
+        if self._detected > limit:
+            raise MissedError(f"{expect.words} after {self._detected:.1f} s, limit {limit:.1f} s")
 
     async def _hold(self, subject: Subject) -> None:
         """The fault stays in force; what was found must stand."""
@@ -178,7 +187,6 @@ class Playing:
 
     async def _left(self, subject: Subject) -> tuple[str, ...]:
         """Workers that are still at the row's places long after the repair."""
-
         deadline = time.monotonic() + self._pace.limit(WORKER_S)
         while found := await asyncio.to_thread(census.workers_at, subject.places):
             if time.monotonic() >= deadline:

@@ -42,7 +42,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             if reply:
                 writer.write(struct.pack(">I", _LAST_FRAGMENT | len(reply)) + reply)
                 await writer.drain()
-    except (OSError, asyncio.IncompleteReadError):
+    except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):  # the last: the whole program ends
         return
     finally:
         writer.close()

@@ -18,7 +18,7 @@ from leadsman_faults.soak import Plan, Soaked, grown, soak
 from leadsman_faults.stage import Stage
 
 _CALM_S = 25.0
-"""How long a node may need to be as calm as before: connections to an API server are kept for another request."""
+"""How long a node may need to be as calm as before."""
 
 _SAMPLE_S = 2.0
 """How long a node is looked at to find it between two looks, and again as much at the table's period."""
@@ -97,21 +97,19 @@ async def _on_stage(stage: Stage, rows: Sequence[Row], tell: Tell, done: Done, p
         done(await one.play())
 
     await asyncio.gather(*map(play, playing))
-    judged = tuple(await asyncio.gather(*map(_judge, nodes, before)))
+    judged = await asyncio.gather(*(_judge(node, then, tell) for node, then in zip(nodes, before, strict=True)))
     if plan is None:
-        return Session(judged)
+        return Session(tuple(judged))
     soakable = [one for one in playing if not one.trouble and one.row.soakable]
     soaked = await soak(soakable, nodes, plan, stage.pace, tell)
-    return Session(
-        judged,
-        soaked,
-        tuple(await asyncio.gather(*(_judge_soaked(node, one.after) for node, one in zip(nodes, judged, strict=True)))),
-    )
+    then = (result.after for result in judged)
+    again = await asyncio.gather(*(_judge_soaked(node, was, tell) for node, was in zip(nodes, then, strict=True)))
+    return Session(tuple(judged), soaked, tuple(again))
 
 
-async def _judge_soaked(node: Node, before: Census) -> NodeResult:
+async def _judge_soaked(node: Node, before: Census, tell: Tell) -> NodeResult:
     """As `_judge`, and its memory too: the rows before have warmed it up."""
-    result = await _judge(node, before)
+    result = await _judge(node, before, tell)
     words = grown(before, result.after)
     return replace(result, troubles=(*result.troubles, words)) if words else result
 
@@ -120,14 +118,15 @@ async def _calmest(node: Node) -> Census:
     return await asyncio.to_thread(census.calmest, node.collector.pid, _SAMPLE_S + node.pace.seconds(_SAMPLE_S))
 
 
-async def _judge(node: Node, before: Census) -> NodeResult:
+async def _judge(node: Node, before: Census, tell: Tell) -> NodeResult:
     """Compare a node with what it was before anything was broken."""
     after = await _calmest(node)
     deadline = time.monotonic() + _CALM_S
-    while after.exceeds(before) and time.monotonic() < deadline:
+    while after.exceeds(before, node.spare_descriptors) and time.monotonic() < deadline:
+        tell(node.name, f"not yet as calm as before: {after.words}; before: {before.words}")
         after = await _calmest(node)
     troubles = []
-    if after.exceeds(before):
+    if after.exceeds(before, node.spare_descriptors):
         troubles.append(f"holds more than before: {after.words}; before: {before.words}")
     troubles += _calm_troubles(node) + await _own_troubles(node)
     return NodeResult(node.name, before, after, tuple(troubles))

@@ -19,7 +19,7 @@ def cells(result: Result) -> tuple[str, ...]:
         row.wanted,
         "-" if borne else _seconds(result.detected_s),
         "-" if borne else _seconds(result.limit_s),
-        _seconds(result.recovered_s),
+        "-" if borne or row.passing else _seconds(result.recovered_s),
         "yes" if result.left else "no",
         result.verdict.value,
     )

@@ -127,8 +127,8 @@ class DiskImage:
             with contextlib.suppress(StageError):
                 target = f"of={self.place}/too-much-{number}"
                 await run("dd", "if=/dev/urandom", target, "bs=1M", "count=8", "conv=fsync")
-            with contextlib.suppress(OSError):
-                os.sync()
+            with contextlib.suppress(StageError):
+                await run("sync", "--file-system", str(self.place))  # only then the journal meets the full store
 
     def fill_inodes(self, *, share: float) -> None:
         """Make empty files until `share` (0-1) of the inodes is in use."""

@@ -50,6 +50,8 @@ class EndpointDirectory:
         self._metrics = metrics
         self._throttle = Throttle()
         self._left_out = 0
+        self.to_remember: tuple[Endpoint, ...] = self.announced
+        """What was announced and is looked at, for the next run: the whole cluster's list may be too long to keep."""
 
     async def on_backend_list(self, msg: Message) -> None:
         """Take a `leadsman.v1.backends` message; one that cannot be read changes nothing."""
@@ -73,6 +75,8 @@ class EndpointDirectory:
         if left_out and not self._left_out:
             log.warning("too many endpoints, some are not looked at", kept=len(kept), left_out=left_out)
         self._left_out = left_out
+        known = {*self._configured, *self._mounted()}
+        self.to_remember = tuple(one for one in kept.values() if one not in known)
         return kept
 
 

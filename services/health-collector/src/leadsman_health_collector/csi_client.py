@@ -32,6 +32,9 @@ _OPTIONS = (
 
 _SHOWN_CHARACTERS = 200
 
+UNREADABLE = "its answer cannot be read"
+"""What is said of a driver whose message is none of the kind; see `received`."""
+
 
 class CallFailedError(LeadsmanError):
     """A driver gave no answer to a call; the message says why, in words for people."""
@@ -59,6 +62,11 @@ def connect_error(path: str) -> OSError | None:
         except OSError as error:
             return error
     return None
+
+
+def received(answer: T) -> T | None:
+    """`answer` of a stub as it may be: None if the message cannot be read, whatever the stub's type promises."""
+    return answer
 
 
 def shown(text: str) -> str:
@@ -92,21 +100,20 @@ class PatientCalls:
         """The answer of `plugin` to what `rpc` asks its stub.
 
         Raises:
-            CallFailedError: it failed, has not come back within `within_s` seconds, or an earlier one has not.
+            CallFailedError: it failed, its answer cannot be read, it was given up, it has not come back within
+                `within_s` seconds, or an earlier one has not.
         """
         self.check(plugin)
         self._give_up(plugin.driver)
         task = asyncio.create_task(_complete(plugin.socket, rpc))
         task.add_done_callback(_retrieve)
-        self._out[plugin.driver] = _Out(plugin, self._clock.monotonic(), task)
+        mine = self._out[plugin.driver] = _Out(plugin, self._clock.monotonic(), task)
         await asyncio.wait({task}, timeout=within_s)
         if not task.done():
             raise CallFailedError(f"no answer within {within_s:g} s; it is not asked again before it has answered")
-        del self._out[plugin.driver]
-        try:
-            return task.result()
-        except grpc.aio.AioRpcError as error:
-            raise CallFailedError(f"the call fails with {error.code().name}: {shown(error.details() or '')}") from error
+        if self._out.get(plugin.driver) is mine:  # else it was given up, and another one may be out by now
+            del self._out[plugin.driver]
+        return _answer(task)
 
     def check(self, plugin: Plugin) -> None:
         """Do nothing if `plugin` can be called now.
@@ -132,6 +139,19 @@ class PatientCalls:
 async def _complete(path: str, rpc: Rpc[T]) -> T:
     async with open_channel(path) as channel:
         return await rpc(csi_pb2_grpc.NodeStub(channel))
+
+
+def _answer(task: asyncio.Task[T]) -> T:
+    """What an ended call has brought."""
+    if task.cancelled():
+        raise CallFailedError("the call was given up, because the driver has gone or another process serves its socket")
+    try:
+        answer = received(task.result())
+    except grpc.aio.AioRpcError as error:
+        raise CallFailedError(f"the call fails with {error.code().name}: {shown(error.details() or '')}") from error
+    if answer is None:
+        raise CallFailedError(UNREADABLE)
+    return answer
 
 
 def _retrieve(task: asyncio.Task[T]) -> None:

@@ -59,6 +59,8 @@ def _server(mount: Mount, default_port: str) -> str:
     """The address in use, which is surer than the name that it was made with; empty if there is neither."""
     host = mount.super_option("addr") or backend_of(mount)
     port = mount.super_option("port") or default_port
+    if port == "0":  # as older kernels show NFSv4's usual port
+        port = default_port
     if not host or not _NUMBER.fullmatch(port):
         return ""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

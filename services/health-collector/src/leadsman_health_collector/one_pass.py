@@ -88,6 +88,7 @@ async def take_pass(
         view=lambda: cluster.view,
         api=api is not None,
         everything=settings.sidecar is None,
+        patient=False,
     )
     probes = ProbeSet(settings, config, Remembered(), around)
     book = HealthBook(clock, kinds=probes.kinds, looked_for=lambda driver: probes.allows(Kind.PLUGIN, driver))

@@ -17,6 +17,9 @@ class Instance(NamedTuple):
     changed_ns: int
 
 
+GRACE = 3
+"""Periods for which a driver may be out of CSINode because it restarts (facts: storage-health 2, row 17)."""
+
 NO_INSTANCE = Instance(0, 0)
 """There is no socket file."""
 
@@ -56,8 +59,37 @@ def by_driver(plugins: Iterable[Plugin]) -> dict[str, Plugin]:
     return found
 
 
+class CsiNodeHistory:
+    """For how long this node's CSINode has not listed a driver. A probe notes the view once per round.
+
+    Where it is not `patient` one look at it is enough, for want of a second round.
+    """
+
+    def __init__(self, *, patient: bool) -> None:
+        self._grace = GRACE if patient else 0
+        self._rounds = 0
+        self._last: dict[str, int] = {}
+
+    def note(self, view: ClusterView) -> None:
+        """A round begins; one in which nobody knows what CSINode says does not count."""
+        if view.registered is not None:
+            self._rounds += 1
+            self._last |= dict.fromkeys(view.registered, self._rounds)
+
+    def ever_had(self, driver: str) -> bool:
+        """Whether `driver` was listed at any time since the start."""
+        return driver in self._last
+
+    def lacks(self, driver: str) -> bool:
+        """Whether `driver` has not been listed for a whole grace, be it since the start."""
+        return self._rounds - self._last.get(driver, 1) >= self._grace
+
+
 def is_uninstalled(view: ClusterView, driver: str) -> bool:
-    """Whether the API server knows other drivers but nothing of `driver`, neither here nor in the cluster."""
+    """Whether the API server knows other drivers but nothing of `driver`, neither here nor in the cluster.
+
+    That is no proof: a CSIDriver object is optional, and operators delete and recreate it.
+    """
     if view.registered is None or not view.cluster_drivers:
         return False
     return driver not in view.registered and driver not in view.cluster_drivers

@@ -48,7 +48,7 @@ class Surroundings:
     """What probes are given by whoever runs them.
 
     `view` tells what the API server says, `api` whether there is one. `everything` has mounts looked at that are no
-    volumes of a driver, too.
+    volumes of a driver, too. Who looks only once is not `patient`: nothing can be waited for.
     """
 
     node: str
@@ -59,6 +59,7 @@ class Surroundings:
     view: Callable[[], ClusterView]
     api: bool = False
     everything: bool = False
+    patient: bool = True
 
 
 class ProbeSet:
@@ -83,6 +84,7 @@ class ProbeSet:
             registrars=self._registrars,
             view=around.view,
             only_socket=settings.sidecar.socket if settings.sidecar else None,
+            patient=around.patient,
         )
         self.endpoints = EndpointDirectory(
             config.endpoints,
@@ -149,7 +151,16 @@ class ProbeSet:
         roots = settings.roots
         return [
             self.plugins,
-            RegistrationProbe(around.view, plugins, self._registrars, api=around.api),
+            RegistrationProbe(
+                around.view,
+                plugins,
+                self._registrars,
+                api=around.api,
+                mounted=lambda: {mount.key.driver for mount in self.table.latest.values()},
+                plugin_probe=lambda driver: self.allows(Kind.PLUGIN, driver),
+                sockets_known=lambda: self.plugins.complete,
+                patient=around.patient,
+            ),
             CsiStorageHealthProbe(plugins, around.view, around.clock, settings.slow_deadline_s),
             CsiVolumeHealthProbe(
                 plugins, self.table, around.clock, settings.slow_deadline_s, gap_s=6 * settings.period_s

@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc.aio
 
 from leadsman.pluginregistration.v1 import registration_pb2, registration_pb2_grpc
-from leadsman_health_collector.csi_client import connect_error, open_channel
+from leadsman_health_collector.csi_client import connect_error, open_channel, received
 from leadsman_health_collector.plugin_sockets import claimed_name, registration_sockets
 from leadsman_health_collector.plugins import Instance
 from leadsman_health_collector.volume_data import DRIVER_NAME
@@ -62,6 +62,7 @@ class Registrars:
         self._deadline_s = deadline_s
         self._sockets: Mapping[str, Instance] = {}
         self._told: dict[str, Registrar] = {}
+        self._all_seen = False
 
     def scan(self) -> None:
         """See which registration sockets there are; what was told on one that is gone is forgotten.
@@ -69,8 +70,11 @@ class Registrars:
         Raises:
             OSError: the directory cannot be read.
         """
-        found = sorted(registration_sockets(self._kubelet_dir).instances.items())
+        self._all_seen = False
+        seen = registration_sockets(self._kubelet_dir)
+        found = sorted(seen.instances.items())
         self._sockets = dict(found[:MAX_SOCKETS])
+        self._all_seen = bool(seen.directories) and len(found) <= MAX_SOCKETS
         self._told = {path: told for path, told in self._told.items() if self._sockets.get(path) == told.instance}
 
     async def meet(self) -> None:
@@ -80,12 +84,18 @@ class Registrars:
             OSError: the directory cannot be read.
         """
         self.scan()
-        await asyncio.gather(*(self.ask(driver, anew=False) for driver in self.drivers))
+        # Whatever goes wrong with one socket, the later looks at it will say so.
+        await asyncio.gather(*(self.ask(driver, anew=False) for driver in self.drivers), return_exceptions=True)
 
     @property
     def drivers(self) -> frozenset[str]:
         """CSI drivers that registration sockets speak for, or claim to by their name as long as they do not answer."""
         return frozenset(filter(None, map(self._driver, self._sockets)))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the latest scan has seen every socket, and each of them tells, or claims by its name, whose it is."""
+        return self._all_seen and all(path in self._told or claimed_name(path) for path in self._sockets)
 
     @property
     def endpoints(self) -> Mapping[str, str]:
@@ -118,7 +128,8 @@ class Registrars:
             return _refused(error)
         if anew or path not in self._told:
             try:
-                await self._get_info(path)
+                if not await self._get_info(path):
+                    return Reply(answered=False, words="its registration socket gives an answer that cannot be read")
             except grpc.aio.AioRpcError as failed:
                 silent = failed.code() is grpc.StatusCode.DEADLINE_EXCEEDED
                 why = f"does not answer within {self._deadline_s:g} s" if silent else f"fails with {failed.code().name}"
@@ -127,15 +138,20 @@ class Registrars:
             return Reply(answered=False, words="its registration socket is another plugin's")
         return Reply(answered=True)
 
-    async def _get_info(self, path: str) -> None:
+    async def _get_info(self, path: str) -> bool:
+        """Note what is told on `path`; False if that cannot be read."""
+        request = registration_pb2.InfoRequest()
         async with open_channel(path) as channel:
             registration = registration_pb2_grpc.RegistrationStub(channel)
-            info = await registration.GetInfo(registration_pb2.InfoRequest(), timeout=self._deadline_s)
+            info = received(await registration.GetInfo(request, timeout=self._deadline_s))
+        if info is None:
+            return False
         instance = self._sockets.get(path)
         if instance is not None:  # else it has gone meanwhile
             is_driver = info.type == _CSI and DRIVER_NAME.fullmatch(info.name)
             endpoint = self._ours(info.endpoint) if info.endpoint else path
             self._told[path] = Registrar(instance, info.name if is_driver else "", endpoint)
+        return True
 
     def _ours(self, endpoint: str) -> str:
         """The path on the host as one below our `kubelet_dir`, empty if it is elsewhere or crooked."""

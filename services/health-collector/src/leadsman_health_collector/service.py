@@ -214,6 +214,6 @@ class Collector:
         return NodeDetails(uid, labels, self._facts.current(), self._probes.shares())
 
     def _keep(self, report: NodeReport) -> None:
-        drivers, endpoints = self._probes.plugins.drivers, self._probes.endpoints_here
+        drivers, endpoints = self._probes.plugins.drivers, self._probes.endpoints.to_remember
         self._state_file.save(Remembered(report, drivers, endpoints))
         self._cluster.show(report.storages)

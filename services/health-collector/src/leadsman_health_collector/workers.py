@@ -114,6 +114,10 @@ class WorkerPool:
             (self._suspects.add if isinstance(result, Overdue) else self._suspects.discard)(place)
             return result
 
+    def is_out(self, place: str) -> bool:
+        """Whether a worker has not come back from `place`: to ask for it again costs nothing."""
+        return place in self._out or place in self._orphans
+
     def keep(self, devices: Collection[str]) -> None:
         """These superblocks exist; what was noted of others is dropped, and so are workers that nobody needs."""
         self._suspects = {place for place in self._suspects if ":" not in place or place in devices}

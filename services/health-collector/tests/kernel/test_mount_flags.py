@@ -48,6 +48,14 @@ async def test_a_filesystem_that_can_only_be_read_is_no_trouble(probe, machine):
     assert await seen(probe, machine, machine.staged("8:0", "rw", "ro", fstype="squashfs")) == GOOD
 
 
+async def test_a_volume_that_is_staged_read_only_may_be_published_read_write(probe, machine):
+    """A bind mount says `rw` whatever the volume is; unless it was writable before, it is meant to be as it is."""
+    both = (machine.staged("8:0", "ro", "ro"), machine.in_pod("8:0", "rw", "ro"))
+    assert await seen(probe, machine, *both) == GOOD
+    assert await seen(probe, machine, machine.staged("8:0"), machine.in_pod("8:0")) == GOOD
+    assert await seen(probe, machine, *both) == (Outcome.ERROR, READ_ONLY)
+
+
 async def test_a_remount_of_all_of_it_impairs_and_is_over_with_a_remount(probe, machine):
     """Somebody did it on purpose, perhaps; the pods cannot write all the same."""
     assert await seen(probe, machine, machine.staged("8:0")) == GOOD
@@ -91,10 +99,10 @@ async def test_an_error_that_ext4_counts_is_bad_for_ten_minutes_and_remembered_f
 
 @pytest.mark.parametrize(
     ("age_s", "expected"),
-    [(60, Outcome.ERROR), (3600, Outcome.IMPAIRED), (90_000, Outcome.GOOD), (-3600, Outcome.GOOD)],
+    [(60, Outcome.ERROR), (3600, Outcome.IMPAIRED), (90_000, Outcome.GOOD), (-3600, Outcome.IMPAIRED)],
 )
 async def test_errors_from_before_we_started_count_by_their_age(probe, machine, age_s, expected):
-    """A restart of the collector changes nothing; a time in the future tells nothing."""
+    """A restart of the collector changes nothing; of a time in the future nobody knows how long ago it was."""
     machine.sys.block("8:0", "devices/virtual/block/sda")
     machine.sys.ext4("sda", 3, machine.clock.epoch() - age_s)
     assert (await seen(probe, machine, machine.staged("8:0")))[0] is expected

@@ -172,6 +172,7 @@ _add(
     filtered("half-lost", "input ip daddr {} numgen inc mod 2 == 0 counter drop"),
     worst=State.DEGRADED,
     hold_s=90.0,
+    min_period_s=10.0,
 )
 _add(
     "plain-dropped",

@@ -21,6 +21,9 @@ SILENT_S = 33.0
 MINUTE_S = 75.0
 """Asked once a minute, with ten seconds to answer."""
 
+AWAY_S = 25.0
+"""Long enough to be noticed and reported, and within the grace of 30 s."""
+
 ABSENT_S = 50.0
 """Noticed within 20 s, and then 30 s of grace in which it may be restarting."""
 
@@ -93,12 +96,12 @@ def answers(name: str, *, delay_share: float = 0.0, **traits: object) -> Act:
 
 
 async def rolling_update(node: Node) -> AsyncIterator[Subject]:
-    """The old pod ends, and the new one serves the same socket twenty seconds later."""
+    """The old pod ends, and the new one serves the same socket soon after."""
     plugin, subject = await _plugin(node, "rolling-update")
     while True:
         yield subject
         await plugin.stop()
-        await node.lapse(20.0)
+        await node.lapse(AWAY_S)
         await plugin.start()
         yield subject
 
@@ -210,7 +213,7 @@ _add(
 )
 _add(
     "rolling-update",
-    "plugin away for 20 s (rolling update)",
+    "plugin away for 25 s (rolling update)",
     rolling_update,
     expects=(expect(State.DEGRADED, Reason.DRIVER_SOCKET_MISSING, within_s=DEFINITE_S),),
     worst=State.DEGRADED,

@@ -71,9 +71,9 @@ ROWS.add(
 ROWS.add(
     Row(
         "csinode-blinks",
-        "driver gone from CSINode for 20 s (restart)",
+        "driver gone from CSINode for 25 s (restart)",
         ROWS.group,
-        entry_gone("csinode-blinks", back_after_s=20.0),
+        entry_gone("csinode-blinks", back_after_s=25.0),
         expects=(expect(State.DEGRADED, Reason.DRIVER_NOT_REGISTERED, within_s=NOTICED_S),),
         passing=True,
         worst=State.DEGRADED,

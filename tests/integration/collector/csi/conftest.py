@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import json
+import socket as sockets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
 import grpc.aio
 import pytest
 
@@ -47,6 +49,23 @@ class Driver:
         return sum(call[0] == method for call in self.node.calls)
 
 
+class Garbled(grpc.GenericRpcHandler):
+    """Answers `methods` with bytes that are no message; all of them if there are none."""
+
+    def __init__(self, *methods: str) -> None:
+        self._methods = methods
+
+    def service(self, handler_call_details):
+        """See `grpc.GenericRpcHandler`."""
+        if self._methods and handler_call_details.method.rpartition("/")[2] not in self._methods:
+            return None
+
+        async def answer(request, context) -> bytes:
+            return b"\xff"
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
 class Machine:
     """A node with a kubelet's directory, the API server's view of it, and the probes of the CSI side."""
 
@@ -57,22 +76,34 @@ class Machine:
         self.csi = CsiPluginProbe(
             kubelet, SystemClock(), DEADLINE_S, {}, registrars=self.registrars, view=lambda: self.view
         )
-        self.registration = RegistrationProbe(lambda: self.view, self.csi.plugins, self.registrars, api=False)
+        self.mounted: set[str] = set()
+        self.registration = RegistrationProbe(
+            lambda: self.view,
+            self.csi.plugins,
+            self.registrars,
+            api=False,
+            mounted=lambda: self.mounted,
+            sockets_known=lambda: self.csi.complete,
+        )
 
     def cluster(self, *registered: str, drivers: tuple[str, ...] = (), **more) -> None:
         """The API server says this from now on."""
         self.view = ClusterView(registered=frozenset(registered), cluster_drivers=frozenset(drivers), **more)
 
     @contextlib.asynccontextmanager
-    async def driver(self, name: str, place: str = "plugins/a/csi.sock", can=(), **traits) -> AsyncIterator[Driver]:
-        """A driver that serves at `place` in the kubelet's directory and advertises `can`."""
+    async def driver(
+        self, name: str, place: str = "plugins/a/csi.sock", can=(), garbled=(), **traits
+    ) -> AsyncIterator[Driver]:
+        """A driver that serves at `place` in the kubelet's directory and advertises `can`; see `Garbled`."""
         socket = self.kubelet / place
         socket.parent.mkdir(parents=True, exist_ok=True)
         socket.unlink(missing_ok=True)
         file = socket.with_suffix(".json")
         identity = Identity(name, **{"ready": None, "error": None, "delay_s": 0.0, **traits})
         driver = Driver(socket, identity, Node(can, file), file)
-        server = grpc.aio.server()
+        server = grpc.aio.server(handlers=[Garbled(*garbled)] if garbled else ())
+        if garbled:  # what is registered by name would come before them
+            server.add_registered_method_handlers = lambda *_: None
         csi_pb2_grpc.add_IdentityServicer_to_server(identity, server)
         csi_pb2_grpc.add_NodeServicer_to_server(driver.node, server)
         server.add_insecure_port(f"unix:{socket}")
@@ -96,6 +127,19 @@ class Machine:
         finally:
             await server.stop(grace=0)
 
+    @contextlib.asynccontextmanager
+    async def garbled_registrar(self, name: str) -> AsyncIterator[None]:
+        """A registration socket that gives bytes that are no message."""
+        socket = self.kubelet / "plugins_registry" / f"{name}-reg.sock"
+        socket.parent.mkdir(exist_ok=True)
+        server = grpc.aio.server(handlers=[Garbled()])
+        server.add_insecure_port(f"unix:{socket}")
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(grace=0)
+
 
 async def look_round(probe: Probe) -> dict[str, Observation]:
     """One round as the collector holds it: what was seen, of sources that the probe owns to."""
@@ -103,6 +147,21 @@ async def look_round(probe: Probe) -> dict[str, Observation]:
     names = list(probe.choose(frozenset()))
     seen = dict(zip(names, await asyncio.gather(*map(probe.look, names)), strict=True))
     return {name: one for name, one in seen.items() if name in probe.sources()}
+
+
+async def rounds(machine: Machine, number: int = 3) -> None:
+    """Time in which nothing changes: three periods are the grace of what may be restarting."""
+    for _ in range(number):
+        await look_round(machine.csi)
+        await look_round(machine.registration)
+
+
+def leave_behind(machine: Machine, name: str) -> None:
+    """What a registrar that was killed leaves: a socket file that refuses."""
+    path = machine.kubelet / "plugins_registry" / f"{name}-reg.sock"
+    path.parent.mkdir(exist_ok=True)
+    with sockets.socket(sockets.AF_UNIX) as dead:
+        dead.bind(str(path))
 
 
 @pytest.fixture

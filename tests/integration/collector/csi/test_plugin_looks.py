@@ -98,3 +98,22 @@ async def test_garbage_is_neither_health_nor_a_crash(machine, look):
         assert machine.csi.unidentified == [str(path)]
     finally:
         await server.stop(grace=0)
+
+
+async def test_a_driver_whose_answers_cannot_be_read_does_not_respond(machine, look):
+    """It is no driver, or a broken one; what else it was asked with the probe does not matter."""
+    methods = ["Probe", "GetPluginInfo", "NodeGetCapabilities"]
+    async with machine.driver("x.example.com", garbled=methods) as driver, machine.registrar(NAME, driver.socket):
+        await machine.registrars.meet()
+        seen = (await look(machine.csi))[str(driver.socket)]
+    assert (seen.outcome, seen.reason) == (Outcome.ERROR, Reason.DRIVER_NOT_RESPONDING)
+    assert seen.message == "its answer cannot be read"
+
+
+async def test_what_else_a_driver_says_that_cannot_be_read_is_as_if_it_had_not_said_it(machine, look):
+    """It is ready, has the name it is registered under, and can do nothing that we know of."""
+    methods = ["GetPluginInfo", "NodeGetCapabilities"]
+    async with machine.driver("x.example.com", garbled=methods) as driver, machine.registrar(NAME, driver.socket):
+        await machine.registrars.meet()
+        assert (await look(machine.csi))[str(driver.socket)].outcome is Outcome.GOOD
+    assert machine.csi.plugins()[NAME].capabilities is None

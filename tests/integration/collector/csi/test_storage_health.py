@@ -1,5 +1,6 @@
 """What drivers say of their storage by NodeGetStorageHealth: well, badly, not at all, and never coming back."""
 
+import asyncio
 import signal
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from leadsman.domain.clock import SystemClock
 from leadsman.domain.reasons import Reason
 from leadsman_health_collector.cluster_view import KubeletVerdict
+from leadsman_health_collector.csi_client import CallFailedError, PatientCalls
 from leadsman_health_collector.observation import Outcome
+from leadsman_health_collector.plugins import Plugin
 from leadsman_health_collector.probes.csi_storage_health import CsiStorageHealthProbe
 
 pytestmark = pytest.mark.integration
@@ -104,3 +107,33 @@ async def test_the_kubelets_word_on_a_driver_that_is_no_longer_here_is_left_over
     async with machine.driver(NAME):
         await look(machine.csi)
         assert (await look(health))[f"CSINode of {NAME}"].outcome is Outcome.NOT_RUN
+
+
+async def test_an_answer_that_cannot_be_read_is_no_word_on_the_storage(machine, health, look):
+    """It is as if the driver had failed; nothing good is read out of it."""
+    async with machine.driver(NAME, can=CAN, garbled=[METHOD]):
+        await look(machine.csi)
+        seen = (await look(health))[NAME]
+    assert (seen.outcome, seen.message) == (Outcome.NOT_RUN, "its answer cannot be read")
+
+
+async def test_a_call_that_is_given_up_takes_no_other_along(until):
+    """Its driver goes and comes back meanwhile: the newer call stays the only one that is out."""
+    calls = PatientCalls(SystemClock())
+    plugin = Plugin(NAME, "/nowhere/csi.sock")
+    never = asyncio.Event()
+
+    async def hang(node) -> object:
+        return await never.wait()
+
+    old = asyncio.create_task(calls.call(plugin, hang, 5.0))
+    await until(lambda: calls._out, "the first call is out")
+    calls.keep(frozenset())
+    new = asyncio.create_task(calls.call(plugin, hang, 5.0))
+    with pytest.raises(CallFailedError, match="was given up"):
+        await old
+    with pytest.raises(CallFailedError, match="an earlier call"):
+        calls.check(plugin)
+    calls.keep(frozenset())
+    with pytest.raises(CallFailedError, match="was given up"):
+        await new

@@ -181,3 +181,42 @@ async def test_unreadable_findings_are_counted(server, watch, running, soon, met
         assert watch.view.registered == {NFS}
         assert len(watch.view.storage_health) == 1
     assert metric("unread_storage_health_total") == 1
+
+
+async def test_own_object_that_cannot_be_read_is_not_one_that_is_not_there(server, watch, clock, running, soon, metric):
+    """Neither by list nor by watch: what was known of it stands, until it can be read again."""
+    odd = {"metadata": {"name": NODE}, "spec": "odd"}
+    await server.put("csinodes", csi_node(NFS))
+    async with running(watch):
+        await soon("all is read", lambda: watch.view.registered == {NFS})
+        await soon("all is watched", lambda: server.count("watch=true") == 3)
+        await server.put("csinodes", odd)
+        await soon("the event was skipped", lambda: metric("bad_objects_total", kind="CSINode") >= 1)
+        assert watch.view.registered == {NFS}
+        clock.advance(61)
+        await server.cut()
+        await soon("it was listed again", lambda: metric("relists_total", kind="CSINode") == 2)
+        assert watch.view.registered == {NFS}
+        await server.put("csinodes", csi_node(RBD))
+        await soon("it can be read again", lambda: watch.view.registered == {RBD})
+        await server.delete("csinodes", NODE)
+        clock.advance(61)
+        await server.cut()
+        await soon("it has gone", lambda: watch.view.registered == frozenset())
+
+
+async def test_own_object_that_could_never_be_read_tells_nothing(server, watch, running, soon, metric):
+    """Nobody knows which drivers it names."""
+    await server.put("csinodes", {"metadata": {"name": NODE}, "spec": "odd"})
+    async with running(watch):
+        await soon("it was listed", lambda: metric("relists_total", kind="CSINode") == 1)
+        await soon("the node is read", lambda: watch.view.node_uid)
+        assert watch.view.registered is None
+
+
+async def test_entries_that_name_no_driver_are_counted(server, watch, running, soon, metric):
+    """And hide none that does."""
+    await server.put("csinodes", {"metadata": {"name": NODE}, "spec": {"drivers": [7, {"name": NFS}]}})
+    async with running(watch):
+        await soon("the driver is there", lambda: watch.view.registered == {NFS})
+    assert metric("bad_objects_total", kind="CSINode") == 1

@@ -6,15 +6,18 @@ drift. When the API server is lost or a right is missing, the last view stands a
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from leadsman.domain.clock import Clock
 from leadsman.domain.durations import format_duration
 from leadsman.kube.api import Api
 from leadsman.kube.watch import Reflector
-from leadsman.kube.watched import Key, WatchSettings
+from leadsman.kube.watched import Decoded, Key, Watched, WatchSettings
 from leadsman.telemetry.logs import get_logger
 from leadsman_health_collector.cluster_view import NOTHING_KNOWN, ClusterView
 from leadsman_health_collector.kube.metrics import ViewMetrics
@@ -42,16 +45,36 @@ RIGHTS = "deploy/health-collector/rbac.yaml"
 
 
 class _Kept(Generic[T]):
-    """What one watch has brought; `read` is whether it has brought anything yet, be it nothing."""
+    """What one watch has brought; `read` is whether that is all there is, be it nothing.
+
+    Of an object that cannot be read the former value stands: it must not look like one that is not there.
+    """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
+        self._unreadable = False
         self.objects: dict[str, T] = {}
         self.read = False
 
+    def noting(self, watched: Watched[T]) -> Watched[T]:
+        """`watched`, but that it could not read something is noted here."""
+
+        def decode(body: msgspec.Raw) -> Decoded[T]:
+            try:
+                return watched.decode(body)
+            except msgspec.DecodeError:
+                self._unreadable = True
+                self.read = False
+                self._changed()
+                raise
+
+        return dataclasses.replace(watched, decode=decode)
+
     def replace(self, objects: Mapping[Key, T]) -> None:
-        self.objects = {name: kept for (_, name), kept in objects.items()}
-        self.read = True
+        former = self.objects if self._unreadable else {}
+        self.objects = former | {name: kept for (_, name), kept in objects.items()}
+        self.read = not self._unreadable
+        self._unreadable = False
         self._changed()
 
     def put(self, key: Key, kept: T) -> None:
@@ -89,7 +112,7 @@ class ClusterWatch:
         self._seen: tuple[OwnNode | None, OwnCsiNode | None] = (None, None)
 
         def reflector(watched: Any, kept: Any, settings: WatchSettings) -> Reflector[Any]:  # noqa: ANN401 - of one T
-            return Reflector(watched, api, kept, clock=clock, metrics=metrics, settings=settings)
+            return Reflector(kept.noting(watched), api, kept, clock=clock, metrics=metrics, settings=settings)
 
         self._reflectors = {
             "Node": reflector(watched_node(node), self._node, own),
@@ -153,6 +176,9 @@ class ClusterWatch:
         if csi_node and csi_node.unread and csi_node != before[1]:
             self._metrics.unread_conditions.inc(csi_node.unread)
             log.warning("cannot read all of the CSINode's storageHealth", number=csi_node.unread)
+        if csi_node and csi_node.odd_drivers and csi_node != before[1]:
+            self._metrics.bad_objects.labels("CSINode").inc(csi_node.odd_drivers)
+            log.warning("entries of the CSINode name no driver", number=csi_node.odd_drivers)
 
 
 def _trouble(kind: str, one: Reflector[Any]) -> str:

@@ -37,7 +37,7 @@ class _Driver(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct):
-    drivers: list[_Driver] | None = None
+    drivers: list[Any] | None = None
 
 
 class _CsiNode(msgspec.Struct):
@@ -71,11 +71,16 @@ class OwnNode:
 
 @dataclass(frozen=True, slots=True)
 class OwnCsiNode:
-    """This node's CSINode object. `unread` is the number of conditions in its status that could not be read."""
+    """This node's CSINode object.
+
+    `unread` is the number of conditions in its status that could not be read, `odd_drivers` that of entries in its
+    spec which name no driver.
+    """
 
     drivers: frozenset[str]
     verdicts: tuple[KubeletVerdict, ...] = ()
     unread: int = 0
+    odd_drivers: int = 0
 
 
 def watched_node(name: str) -> Watched[OwnNode]:
@@ -126,8 +131,17 @@ def _node(body: msgspec.Raw) -> Decoded[OwnNode]:
 def _csi_node(body: msgspec.Raw) -> Decoded[OwnCsiNode]:
     found = _decode_csi_node(body)
     verdicts, unread = _verdicts(found.status)
-    drivers = frozenset(driver.name for driver in found.spec.drivers or ())
-    return Decoded(("", found.metadata.name), OwnCsiNode(drivers, verdicts, unread), found.metadata.resource_version)
+    names = [_driver_name(entry) for entry in found.spec.drivers or ()]
+    csi_node = OwnCsiNode(frozenset(filter(None, names)), verdicts, unread, names.count(""))
+    return Decoded(("", found.metadata.name), csi_node, found.metadata.resource_version)
+
+
+def _driver_name(entry: object) -> str:
+    """Empty if `entry` names no driver; the others are registered all the same."""
+    try:
+        return msgspec.convert(entry, _Driver).name
+    except msgspec.ValidationError:
+        return ""
 
 
 def _csi_driver(body: msgspec.Raw) -> Decoded[None]:

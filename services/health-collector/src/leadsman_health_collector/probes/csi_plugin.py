@@ -26,7 +26,7 @@ from leadsman.domain.clock import Clock
 from leadsman.domain.reasons import Reason
 from leadsman.domain.report import StorageKey
 from leadsman_health_collector.cluster_view import NOTHING_KNOWN, ClusterView
-from leadsman_health_collector.csi_client import connect_error, open_channel
+from leadsman_health_collector.csi_client import UNREADABLE, connect_error, open_channel, received
 from leadsman_health_collector.observation import Kind, Observation, Outcome, not_run
 from leadsman_health_collector.plugin_sockets import (
     NO_SOCKETS,
@@ -35,7 +35,7 @@ from leadsman_health_collector.plugin_sockets import (
     match_names,
     scan_plugin_sockets,
 )
-from leadsman_health_collector.plugins import NO_INSTANCE, Instance, Plugin, by_driver, is_uninstalled
+from leadsman_health_collector.plugins import NO_INSTANCE, CsiNodeHistory, Instance, Plugin, by_driver, is_uninstalled
 from leadsman_health_collector.probes.probe import Schedule, Source
 from leadsman_health_collector.registrars import Registrars
 from leadsman_health_collector.volume_data import DRIVER_NAME
@@ -54,7 +54,8 @@ class CsiPluginProbe:
     tell its name, and a vanished one must still be missed. Where nobody has told a name, the one that it was
     registered under counts from the first look on, until the driver itself tells another.
 
-    `registrars` know names and further sockets, and `view` which drivers have been uninstalled from the cluster.
+    `registrars` know names and further sockets, and `view` which drivers have been uninstalled from the cluster; a
+    single pass, which is not `patient`, believes that at once.
     """
 
     kind = Kind.PLUGIN
@@ -70,6 +71,7 @@ class CsiPluginProbe:
         registrars: Registrars | None = None,
         view: Callable[[], ClusterView] = lambda: NOTHING_KNOWN,
         only_socket: Path | None = None,
+        patient: bool = True,
     ) -> None:
         self._kubelet_dir = kubelet_dir
         self._clock = clock
@@ -77,7 +79,9 @@ class CsiPluginProbe:
         self._registrars = registrars or Registrars(kubelet_dir)
         self._view = view
         self._only_socket = only_socket
+        self._history = CsiNodeHistory(patient=patient)
         self._found = NO_SOCKETS
+        self._complete = False
         at = {path: name for path, name in known.items() if only_socket is None or path == str(only_socket)}
         self._plugins = {path: Plugin(name, path) for path, name in at.items()}
         self._named: dict[str, Instance] = {}
@@ -98,12 +102,20 @@ class CsiPluginProbe:
         """Sockets without a name: a driver that never answered, nor can be told by its registration, or leftovers."""
         return sorted(self._found.sockets - self._plugins.keys())
 
+    @property
+    def complete(self) -> bool:
+        """Whether all sockets of the node were found at the latest look, and every one has a name."""
+        return self._complete and not self.unidentified
+
     def discover(self) -> Collection[str]:
         """See `Probe.discover`: the sockets there are, and those that were."""
+        self._history.note(self._view())
+        self._complete = False
         if self._only_socket is not None:
             self._found = find_only_socket(self._only_socket)
         else:
             self._find_all()
+            self._complete = True
         answering = {plugin.driver for plugin in self._plugins.values() if plugin.answers}
         self._plugins = {
             path: self._as_found(path, plugin)
@@ -167,8 +179,10 @@ class CsiPluginProbe:
     def _gone_or(self, seen: Observation, path: str) -> Observation:
         """`seen`, but absence means nothing bad of a driver that has been uninstalled and has left things behind."""
         known = self._plugins.get(path)
-        if seen.outcome is not Outcome.ABSENT or known is None or not is_uninstalled(self._view(), known.driver):
+        if seen.outcome is not Outcome.ABSENT or known is None:
             return seen
+        if not self._history.lacks(known.driver) or not is_uninstalled(self._view(), known.driver):
+            return seen  # it may be restarting
         return replace(seen, outcome=Outcome.REMOVED, message=f"{seen.message}, and the cluster has no such driver")
 
     async def _ask(self, path: str, instance: Instance) -> Observation:
@@ -195,11 +209,14 @@ class CsiPluginProbe:
 
     async def _probe(self, channel: grpc.aio.Channel) -> Observation:
         begin = self._clock.monotonic()
+        stub = csi_pb2_grpc.IdentityStub(channel)
         try:
-            answer = await csi_pb2_grpc.IdentityStub(channel).Probe(csi_pb2.ProbeRequest(), timeout=self._deadline_s)
+            answer = received(await stub.Probe(csi_pb2.ProbeRequest(), timeout=self._deadline_s))
         except grpc.aio.AioRpcError as error:
             return self._failed(error.code(), self._clock.monotonic() - begin)
         took = self._clock.monotonic() - begin
+        if answer is None:
+            return Observation(Outcome.ERROR, Reason.DRIVER_NOT_RESPONDING, UNREADABLE)
         if answer.HasField("ready") and not answer.ready.value:
             return Observation(Outcome.STARTING, Reason.DRIVER_STARTING, "it says that it is not ready", took)
         return Observation(Outcome.GOOD, latency_s=took)
@@ -218,9 +235,12 @@ class CsiPluginProbe:
         One that does not tell keeps the name it has, and is asked again at the next look.
         """
         request = csi_pb2.GetPluginInfoRequest()
+        stub = csi_pb2_grpc.IdentityStub(channel)
         try:
-            info = await csi_pb2_grpc.IdentityStub(channel).GetPluginInfo(request, timeout=self._deadline_s)
+            info = received(await stub.GetPluginInfo(request, timeout=self._deadline_s))
         except grpc.aio.AioRpcError:
+            return True
+        if info is None:
             return True
         if not DRIVER_NAME.fullmatch(info.name):
             return False
@@ -238,12 +258,15 @@ class CsiPluginProbe:
             return
         self._capabilities_due[path] = now + CAPABILITIES_AGAIN_S
         request = csi_pb2.NodeGetCapabilitiesRequest()
+        stub = csi_pb2_grpc.NodeStub(channel)
         try:
-            told = await csi_pb2_grpc.NodeStub(channel).NodeGetCapabilities(request, timeout=self._deadline_s / 3)
+            told = received(await stub.NodeGetCapabilities(request, timeout=self._deadline_s / 3))
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 return
             told = csi_pb2.NodeGetCapabilitiesResponse()  # no node plugin, so it can do nothing
+        if told is None:
+            return
         self._capabilities_due[path] = float("inf")
         if plugin := self._plugins.get(path):  # else it has been forgotten meanwhile
             capabilities = frozenset(one.rpc.type for one in told.capabilities)

@@ -10,8 +10,9 @@ What is bad:
 
 * `emergency_ro` or `shutdown` among the superblock's options: the kernel has given up writing to it. Reads go on, so
   statfs and stat see nothing; creating a file fails with EROFS or EIO.
-* The superblock is `ro` while a mount point of it is `rw`: nobody asked for that. A volume that is meant to be
-  read-only has `ro` in both places, and a read-only bind mount of a writable filesystem only at its mount point.
+* The superblock is `ro` and no mount point of it is, or it was `rw` when we saw it before: nobody asked for that. A volume
+  that is meant to be read-only has `ro` at a mount point, too: at all, or only where it is staged, as the bind mount for
+  a pod may say `rw`. A read-only bind mount of a writable filesystem has it only at the mount point.
 * It was `rw` when we saw it before and all of it is `ro` now: somebody remounted it, so it is IMPAIRED only (and taken
   as meant if we start after that).
 * The kubelet's staging mount is `ro` while a pod's mount of it is `rw`: the next pod would get it read-only. IMPAIRED.
@@ -139,7 +140,8 @@ def judge_options(mount: VolumeMount, *, was_writable: bool) -> Observation | No
         return Observation(Outcome.ERROR, Reason.MOUNT_IO_ERROR, "the filesystem has been shut down")
     writable = [place for place in mount.mounts if "ro" not in place.options]
     if "ro" in superblock and mount.fstype not in _ALWAYS_READ_ONLY:
-        if writable:
+        meant = len(writable) < len(mount.mounts) and not was_writable
+        if writable and not meant:
             return _read_only(Outcome.ERROR, "the filesystem has turned read-only, though it is mounted read-write")
         return _read_only(Outcome.IMPAIRED, "it has been remounted read-only") if was_writable else None
     staged = [place for place in mount.mounts if _STAGED in place.mount_point]
@@ -155,7 +157,7 @@ def judge_errors(errors: Ext4Errors, age_s: float, since_rise_s: float) -> Obser
     words = f"errors that ext4 has counted since the last fsck: {errors.count}"
     if 0 <= age_s < RECENT_S or since_rise_s < RECENT_S:
         return Observation(Outcome.ERROR, Reason.FILESYSTEM_ERRORS, words)
-    if 0 <= age_s < REMEMBERED_S:
+    if age_s < REMEMBERED_S:  # below zero: noted under a clock that was ahead, so nobody knows
         return Observation(Outcome.IMPAIRED, Reason.FILESYSTEM_ERRORS, f"{words}, none in the last 10 minutes")
     return Observation(Outcome.GOOD, message=f"{words}, none in the last day")
 

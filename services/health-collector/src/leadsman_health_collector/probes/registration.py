@@ -4,8 +4,13 @@ Source: the node's CSINode as the API server has it, which is what the kubelet i
 the answer to `GetInfo` on the driver's registration socket. Period 10 s; deadline 1 s. Thresholds: two looks without it
 are DEGRADED, 30 s of absence are UNHEALTHY, one good look heals. Evidence class: control plane.
 
-A driver that the cluster has but that was never registered here nor had a socket is not meant for this node. An entry
-that vanishes while the driver restarts is a matter of seconds (kubernetes/kubernetes#126921) and lies within the grace.
+A driver that the cluster has but of which nothing was here for 30 s, neither an entry nor a plugin nor a mount, is not
+meant for this node. An entry that vanishes while the driver restarts is a matter of seconds
+(kubernetes/kubernetes#126921) and lies within the grace. A cluster need not have a CSIDriver object of every driver, so
+that one without is taken for uninstalled only when that grace is over, too.
+
+An entry survives a reboot: a driver that is registered but has no socket anywhere is given two minutes to start, and is
+missed from then on.
 
 It cannot tell whether a registered driver works: an entry outlives the driver's death. Without an API server it cannot
 tell whether the kubelet has accepted what the registration socket offers.
@@ -18,10 +23,13 @@ from leadsman.domain.report import StorageKey
 from leadsman_health_collector.cluster_view import ClusterView
 from leadsman_health_collector.combine import IN_TREE
 from leadsman_health_collector.observation import Kind, Observation, Outcome, not_run
-from leadsman_health_collector.plugins import Plugin, is_uninstalled
+from leadsman_health_collector.plugins import CsiNodeHistory, Plugin, is_uninstalled
 from leadsman_health_collector.probes.probe import Schedule, Source
 from leadsman_health_collector.registrars import Registrars, Reply
 from leadsman_health_collector.strikes import Thresholds
+
+STARTING = 12
+"""Periods after our start in which a registered driver may have no socket yet (facts: storage-health 4)."""
 
 _GONE = "nothing of it is here any more"
 
@@ -33,6 +41,10 @@ class RegistrationProbe:
     is an API server to hear from: while it says nothing the registration sockets do not speak in its place, because
     they may be well where the kubelet has refused the driver. A sidecar has no `registrars` and judges the drivers
     among `plugins` only.
+
+    `mounted` are drivers of which volumes are mounted here. `plugin_probe` tells whether the plugin of a driver is
+    looked for, and `sockets_known` whether that has found all sockets there are: only then can one be missing. A
+    single pass is not `patient`: it cannot wait for what may yet come.
     """
 
     kind = Kind.REGISTRATION
@@ -45,11 +57,21 @@ class RegistrationProbe:
         registrars: Registrars | None,
         *,
         api: bool,
+        mounted: Callable[[], Collection[str]] = frozenset,
+        plugin_probe: Callable[[str], bool] = lambda _: True,
+        sockets_known: Callable[[], bool] = lambda: False,
+        patient: bool = True,
     ) -> None:
         self._view = view
         self._plugins = plugins
         self._registrars = registrars
         self._api = api
+        self._mounted = mounted
+        self._plugin_probe = plugin_probe
+        self._sockets_known = sockets_known
+        self._history = CsiNodeHistory(patient=patient)
+        self._starting = STARTING if patient else 0
+        self._rounds = 0
         self._last = view()
         """What the API server said when it last said something."""
         self._was_registered: set[str] = set()
@@ -57,9 +79,11 @@ class RegistrationProbe:
 
     def discover(self) -> Collection[str]:
         """See `Probe.discover`: drivers."""
+        self._rounds += 1
+        view = self._view()
+        self._history.note(view)
         if self._registrars:
             self._registrars.scan()
-        view = self._view()
         self._last = self._last if view.registered is None else view
         return self._names()
 
@@ -101,15 +125,39 @@ class RegistrationProbe:
         return driver in self._was_registered or (claimed and driver in self._plugins())
 
     def _by_csi_node(self, driver: str, view: ClusterView, reply: Reply | None) -> Observation:
-        plugin = self._plugins().get(driver)
         if driver in (view.registered or ()):
             self._was_registered.add(driver)
+            if self._without_socket(driver):
+                return self._awaited()
             return Observation(Outcome.GOOD, message=f"registered, but {reply.words}" if reply and reply.words else "")
-        if is_uninstalled(view, driver) and not (plugin and plugin.answers):
+        for_long = self._history.lacks(driver)
+        if driver in view.cluster_drivers and not self._was_here(driver):
+            early = not_run("it is too early to tell whether it is meant for this node")
+            return _missing(Outcome.REMOVED, "it has never been registered on this node") if for_long else early
+        if for_long and is_uninstalled(view, driver) and not self._in_use(driver):
             return _missing(Outcome.REMOVED, "nothing of it runs here, and the cluster has no such driver")
-        if plugin or driver in self._was_registered:
-            return _missing(Outcome.ABSENT, f"it is not in this node's CSINode{self._why(driver, reply)}")
-        return _missing(Outcome.REMOVED, "it has never been registered on this node")
+        return _missing(Outcome.ABSENT, f"it is not in this node's CSINode{self._why(driver, reply)}")
+
+    def _was_here(self, driver: str) -> bool:
+        """Whether anything but a registration socket, which may be left over, tells of `driver` on this node."""
+        known = driver in self._was_registered or self._history.ever_had(driver)
+        return known or driver in self._plugins() or driver in self._mounted()
+
+    def _in_use(self, driver: str) -> bool:
+        plugin = self._plugins().get(driver)
+        return (plugin is not None and plugin.answers) or driver in self._mounted()
+
+    def _without_socket(self, driver: str) -> bool:
+        """Whether there is certainly no socket of `driver`, nor has been one since we know of it."""
+        if self._registrars is None or driver in self._plugins() or self._registrars.sockets_of(driver):
+            return False
+        return self._registrars.complete and self._sockets_known() and self._plugin_probe(driver)
+
+    def _awaited(self) -> Observation:
+        words = "registered, but no socket of it is here"
+        if self._rounds - 1 < self._starting:
+            return not_run(f"{words}; it may be starting")
+        return Observation(Outcome.ABSENT, Reason.DRIVER_SOCKET_MISSING, words)
 
     def _by_socket(self, driver: str, reply: Reply | None) -> Observation:
         plugin = self._plugins().get(driver)
