@@ -285,3 +285,20 @@ def test_names_that_cannot_be_resolved_do_not_condemn_a_backend_whose_mounts_are
             book.record(kind, name, seen)
     book.evaluate()
     assert [status.state for status in book.statuses if status.key == BACKEND] == [State.DEGRADED]
+
+
+def test_a_missing_socket_is_not_forgotten_while_only_the_registration_is_left_and_has_not_decided():
+    """A driver that never came back has no plugin to look at, and its registration is given time to tell."""
+    clock = FakeClock()
+    old = inherited(DRIVER, State.UNHEALTHY, Reason.DRIVER_SOCKET_MISSING)
+    book = HealthBook(clock, [old], kinds=(Kind.PLUGIN, Kind.REGISTRATION, Kind.MOUNT))
+    for seen in [not_run("too early")] * 5 + [GOOD] * 2:
+        book.watch(Kind.REGISTRATION, {DRIVER.driver: Source(DRIVER)})
+        book.record(Kind.REGISTRATION, DRIVER.driver, seen)
+        for kind in (Kind.PLUGIN, Kind.REGISTRATION, Kind.MOUNT):
+            book.end_round(kind, discovered=True)
+        book.evaluate()
+        before_good = seen is not GOOD
+        if before_good:
+            assert [(one.state, one.reason) for one in book.statuses] == [old[1:3]]
+    assert [one.state for one in book.statuses] == [State.UNKNOWN]

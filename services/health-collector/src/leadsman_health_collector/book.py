@@ -225,6 +225,8 @@ class HealthBook:
         if not own:
             return self._least(self._discoveries, key, reason) >= VERIFY_ROUNDS
         needed = kinds_behind(key, reason)
+        if needed.isdisjoint(own):
+            needed |= PRIMARY  # then whoever else speaks for it must have decided
         # A probe that has not found out what there is may yet find the very source that was bad.
         blind = any(self._discoveries.get(kind) == 0 for kind in needed)
         return not blind and all(self._group_verified(kind, sources) for kind, sources in own.items() if kind in needed)

@@ -84,8 +84,8 @@ def of_mounts(mounts: Sequence[Superblock]) -> Level | None:
     """Level of a key by its mounts.
 
     One bad mount does not condemn a backend, because new mounts usually work; a hung one does if it is shared. Where
-    mounts have nothing to do with one another, only all of several is a verdict. A full filesystem that is not shared is
-    its volume's own matter.
+    mounts have nothing to do with one another, only all of several is a verdict. A full filesystem that is not shared
+    is its volume's own matter.
     """
     judged = [one for one in map(_without_own_matters, mounts) if one.level is not None]
     levels = [one.level for one in judged if one.level is not None]

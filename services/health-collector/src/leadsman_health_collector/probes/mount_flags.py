@@ -10,9 +10,9 @@ What is bad:
 
 * `emergency_ro` or `shutdown` among the superblock's options: the kernel has given up writing to it. Reads go on, so
   statfs and stat see nothing; creating a file fails with EROFS or EIO.
-* The superblock is `ro` and no mount point of it is, or it was `rw` when we saw it before: nobody asked for that. A volume
-  that is meant to be read-only has `ro` at a mount point, too: at all, or only where it is staged, as the bind mount for
-  a pod may say `rw`. A read-only bind mount of a writable filesystem has it only at the mount point.
+* The superblock is `ro` and no mount point of it is, or it was `rw` when we saw it before: nobody asked for that. A
+  volume that is meant to be read-only has `ro` at a mount point, too: at all, or only where it is staged, as the bind
+  mount for a pod may say `rw`. A read-only bind mount of a writable filesystem has it only at the mount point.
 * It was `rw` when we saw it before and all of it is `ro` now: somebody remounted it, so it is IMPAIRED only (and taken
   as meant if we start after that).
 * The kubelet's staging mount is `ro` while a pod's mount of it is `rw`: the next pod would get it read-only. IMPAIRED.
