@@ -103,7 +103,7 @@ class Machine:
         driver = Driver(socket, identity, Node(can, file), file)
         server = grpc.aio.server(handlers=[Garbled(*garbled)] if garbled else ())
         if garbled:  # what is registered by name would come before them
-            server.add_registered_method_handlers = lambda *_: None
+            server.add_registered_method_handlers = lambda *_: None  # type: ignore[method-assign]
         csi_pb2_grpc.add_IdentityServicer_to_server(identity, server)
         csi_pb2_grpc.add_NodeServicer_to_server(driver.node, server)
         server.add_insecure_port(f"unix:{socket}")
