@@ -1,5 +1,6 @@
 """What the answers of workers say about a mount, and what is kept of them."""
 
+import asyncio
 import os
 
 import pytest
@@ -198,7 +199,7 @@ def chosen_in_turns(pool, number, bad, turns):
 @pytest.mark.parametrize(("number", "bad"), [(20, 10), (20, 0), (20, 20), (9, 8), (8, 8), (3, 1)])
 def test_every_mount_has_its_turn_however_many_are_bad(pool, number, bad):
     """A new fault among many old ones is found, and an old one that is mended is seen."""
-    rounds = chosen_in_turns(pool, number, bad, 12)
+    rounds = chosen_in_turns(pool, number, bad, 5)
     assert {device for chosen in rounds for device in chosen} == {f"0:{100 + n}" for n in range(number)}
     assert all(len(chosen) == len(set(chosen)) <= 8 for chosen in rounds)
 
@@ -207,12 +208,43 @@ def test_mounts_whose_worker_is_out_cost_nothing_and_take_nobodys_place(pool):
     """To ask for them again starts nothing."""
     pool.out = {"0:100", "0:101"}
     (chosen,) = chosen_in_turns(pool, 20, 2, 1)
-    assert len(chosen) == 10
     assert pool.out < set(chosen)
+    assert len(chosen) == len(set(chosen)) == 8
+    rounds = chosen_in_turns(pool, 20, 10, 9)
+    assert {device for chosen in rounds for device in chosen} == {f"0:{100 + n}" for n in range(20)}
+
+
+@pytest.mark.parametrize("out", range(9))
+def test_no_round_can_leave_more_than_half_of_the_workers_stuck_on_one_backend(pool, out):
+    """Should all that are tried hang."""
+    pool.out = {f"0:{100 + n}" for n in range(out)}
+    assert all(pool.out <= set(chosen) and len(chosen) == 8 for chosen in chosen_in_turns(pool, 20, 10, 5))
+    others = [mount(device=f"0:{100 + n}") for n in range(10)]
+    elsewhere = [VolumeMount(f"0:{n}", "/y", "nfs4", StorageKey("d", "other")) for n in range(9)]
+    assert len(probe_of(pool, *others, *elsewhere).choose(())) == 16
 
 
 def test_a_dead_backend_leaves_workers_for_other_storage(pool):
     """Once it holds up eight of them no more of its mounts are tried."""
-    pool.out = {f"0:{100 + n}" for n in range(8)}
+    pool.out = {f"0:{100 + n}" for n in range(10)}
     (chosen,) = chosen_in_turns(pool, 20, 8, 1)
     assert set(chosen) == pool.out
+
+
+async def test_looks_that_wait_for_their_turn_count_as_those_whose_worker_is_out(pool):
+    """They may hang as well, and the next round must not add to them."""
+    never = asyncio.Event()
+
+    async def hang(place, job, deadline_s):
+        await never.wait()
+        return Finished(WELL)
+
+    pool.run = hang
+    probe = probe_of(pool, *[mount(device=f"0:{100 + n}") for n in range(20)])
+    first = set(probe.choose(()))
+    looks = [asyncio.create_task(probe.look(device)) for device in first]
+    await asyncio.sleep(0)
+    assert set(probe.choose(())) == first
+    never.set()
+    await asyncio.gather(*looks)
+    assert set(probe.choose(())) != first

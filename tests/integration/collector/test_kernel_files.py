@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import shutil
 import struct
@@ -70,6 +71,15 @@ class Volumes:
         point = self.kubelet / "plugins" / "kubernetes.io" / "csi" / DRIVER / "v1" / "globalmount"
         point.mkdir(parents=True)
         run("mount", "-t", fstype, "-o", options, str(image), str(point))
+        return point
+
+    def publish(self, staged: Path) -> Path:
+        """A pod's read-write bind mount of what is `staged`."""
+        point = self.kubelet / "pods" / "0f0e" / "volumes" / "kubernetes.io~csi" / "v1" / "mount"
+        point.mkdir(parents=True)
+        (point.parent / "vol_data.json").write_text(json.dumps({"driverName": DRIVER}))
+        run("mount", "--bind", str(staged), str(point))
+        run("mount", "-o", "remount,bind,rw", str(point))
         return point
 
     async def seen(self):
@@ -158,6 +168,19 @@ async def test_read_only_by_a_remount_or_by_a_bind_mount(ext4):
 async def test_a_volume_that_is_read_only_from_the_start_is_none_of_our_business(ext4):
     """As drivers mount a volume that nobody may write to."""
     ext4.stage("ext4", options="loop,ro")
+    assert await ext4.seen() == GOOD
+
+
+async def test_a_volume_staged_read_only_and_published_by_a_bind_mount_that_says_otherwise(ext4):
+    """As volumes that many nodes read are; the kernel takes `rw` for the mount point and keeps the filesystem `ro`."""
+    staged = ext4.stage("ext4", options="loop,ro")
+    published = ext4.publish(staged)
+    assert create(published) == errno.EROFS
+    (mount,) = ext4.table.current().values()
+    assert {("ro" in place.options, "ro" in place.super_options) for place in mount.mounts} == {
+        (True, True),
+        (False, True),
+    }
     assert await ext4.seen() == GOOD
 
 

@@ -197,12 +197,12 @@ async def test_workers_of_an_earlier_run_count_as_stuck_and_are_not_doubled(stag
     pool = WorkerPool(NODE, BOOT, SystemClock())
     for _ in range(3):
         assert isinstance(await pool.run(device, look_job(str(point)), 0.2), Overdue)
-    assert (pool.stuck, pool.processes, workers_out()) == (1, 0, 1)
+    assert (pool.stuck, pool.processes, workers_out(), pool.is_out(device)) == (1, 0, 1, True)
     assert WorkerPool("another-node", BOOT, SystemClock()).stuck == 0
     mount.send(signal.SIGUSR2)
     await until(lambda: find_orphans(NODE, BOOT) == [], "the orphan ends")
     assert isinstance(await pool.run(device, look_job(str(point)), 5), Finished)
-    assert pool.stuck == 0
+    assert (pool.stuck, pool.is_out(device)) == (0, False)
     await pool.close()
 
 

@@ -111,8 +111,10 @@ async def test_a_job_that_takes_long_does_not_keep_the_others_waiting(until):
         assert await pool.run("0:2", "say(b'soon')", 5) == Finished("soon")
         assert time.monotonic() - begin < 0.4
         assert (pool.processes, pool.running) == (2, 1)
+        assert (pool.is_out("0:1"), pool.is_out("0:2")) == (True, False)
         assert await pool.run("0:1", "say(b'double')", 5) == Overdue(0.0), "one at a time at a place"
         assert await slow == Finished("late")
+        assert not pool.is_out("0:1")
         clock.advance(SPARE_S)
         assert await pool.run("0:2", "say(b'again')", 5) == Finished("again")
         await until(lambda: pool.processes == 1, "the spare one ends")

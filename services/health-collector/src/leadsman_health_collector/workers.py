@@ -115,7 +115,7 @@ class WorkerPool:
             return result
 
     def is_out(self, place: str) -> bool:
-        """Whether a worker has not come back from `place`: to ask for it again costs nothing."""
+        """Whether a worker is at `place` and has not come back: to run a job there sends no other."""
         return place in self._out or place in self._orphans
 
     def keep(self, devices: Collection[str]) -> None:

@@ -39,21 +39,47 @@ async def seen(probe, machine, *lines: str, name: str = "8:0"):
     ],
 )
 async def test_options_of_mount_point_and_superblock(probe, machine, options, superblock, expected):
-    """Read-only by intent is read-only in both, or only at the mount point; anything else is trouble."""
+    """Read-only by intent is read-only at a mount point, too; anything else is trouble, also after a restart."""
     assert await seen(probe, machine, machine.staged("8:0", options, superblock)) == expected
 
 
 async def test_a_filesystem_that_can_only_be_read_is_no_trouble(probe, machine):
     """An image mounted without `ro` shows `rw` at its mount point."""
-    assert await seen(probe, machine, machine.staged("8:0", "rw", "ro", fstype="squashfs")) == GOOD
+    for _ in range(2):
+        assert await seen(probe, machine, machine.staged("8:0", "rw", "ro", fstype="squashfs")) == GOOD
 
 
 async def test_a_volume_that_is_staged_read_only_may_be_published_read_write(probe, machine):
     """A bind mount says `rw` whatever the volume is; unless it was writable before, it is meant to be as it is."""
-    both = (machine.staged("8:0", "ro", "ro"), machine.in_pod("8:0", "rw", "ro"))
-    assert await seen(probe, machine, *both) == GOOD
+    pod = machine.in_pod("8:0", "rw", "ro")
+    assert await seen(probe, machine, machine.staged("8:0", "ro", "ro"), pod) == GOOD
     assert await seen(probe, machine, machine.staged("8:0"), machine.in_pod("8:0")) == GOOD
-    assert await seen(probe, machine, *both) == (Outcome.ERROR, READ_ONLY)
+    assert await seen(probe, machine, machine.staged("8:0", "ro", "ro"), pod) == (Outcome.ERROR, READ_ONLY)
+
+
+@pytest.mark.parametrize("beside", ["rw", "ro"])
+async def test_a_filesystem_that_was_writable_and_no_longer_is_though_its_mount_is(probe, machine, beside):
+    """Older kernels show an error so; another pod's read-only mount of it does not hide it."""
+    before = (machine.staged("8:0"), machine.in_pod("8:0", beside))
+    assert await seen(probe, machine, *before) == GOOD
+    after = (machine.staged("8:0", "rw", "ro"), machine.in_pod("8:0", beside, "ro"))
+    assert await seen(probe, machine, *after) == (Outcome.ERROR, READ_ONLY)
+    assert await seen(probe, machine, *before) == GOOD
+
+
+async def test_that_it_was_writable_is_remembered_also_of_one_that_was_bad(probe, machine):
+    """The staging mount was read-only; now the filesystem is."""
+    before = (machine.staged("8:0", "ro", "rw"), machine.in_pod("8:0"))
+    assert await seen(probe, machine, *before) == (Outcome.IMPAIRED, READ_ONLY)
+    after = (machine.staged("8:0", "ro", "ro"), machine.in_pod("8:0", "rw", "ro"))
+    assert await seen(probe, machine, *after) == (Outcome.ERROR, READ_ONLY)
+
+
+async def test_an_error_counted_before_we_started_is_told_of_a_read_only_filesystem(probe, machine):
+    """It may be meant to be read-only, or have been turned so: the counter knows."""
+    machine.sys.block("8:0", "devices/virtual/block/sda")
+    machine.sys.ext4("sda", 1, machine.clock.epoch() - 60)
+    assert await seen(probe, machine, machine.staged("8:0", "ro", "ro")) == (Outcome.ERROR, Reason.FILESYSTEM_ERRORS)
 
 
 async def test_a_remount_of_all_of_it_impairs_and_is_over_with_a_remount(probe, machine):
@@ -115,6 +141,8 @@ async def test_a_rise_that_we_saw_counts_whatever_the_wall_clock_says(probe, mac
     assert await seen(probe, machine, machine.staged("8:0")) == GOOD
     machine.sys.ext4("sda", 2, machine.clock.epoch() + 1e6)
     assert (await seen(probe, machine, machine.staged("8:0")))[0] is Outcome.ERROR
+    machine.clock.advance(700)
+    assert (await seen(probe, machine, machine.staged("8:0")))[0] is Outcome.IMPAIRED
 
 
 @pytest.mark.parametrize("garbage", ["", "many", "nan", "9" * 5000, "\x00\xff"])
@@ -135,7 +163,7 @@ async def test_the_volumes_that_stand_or_fall_with_a_superblock_are_told(probe, 
 
 async def test_what_is_unmounted_or_cannot_be_told_is_no_verdict(probe, machine):
     """And a list of mounts that cannot be read is trouble for discovery, as everywhere."""
-    assert await seen(probe, machine, machine.staged("8:0", "rw", "ro")) == (Outcome.ERROR, READ_ONLY)
+    assert await seen(probe, machine, machine.staged("8:0", "rw", "rw,emergency_ro")) == (Outcome.ERROR, READ_ONLY)
     machine.mount()
     assert (await probe.look("8:0")).outcome is Outcome.NOT_RUN
     machine.clock.advance(2)

@@ -10,21 +10,23 @@ What is bad:
 
 * `emergency_ro` or `shutdown` among the superblock's options: the kernel has given up writing to it. Reads go on, so
   statfs and stat see nothing; creating a file fails with EROFS or EIO.
-* The superblock is `ro` and no mount point of it is, or it was `rw` when we saw it before: nobody asked for that. A
-  volume that is meant to be read-only has `ro` at a mount point, too: at all, or only where it is staged, as the bind
-  mount for a pod may say `rw`. A read-only bind mount of a writable filesystem has it only at the mount point.
-* It was `rw` when we saw it before and all of it is `ro` now: somebody remounted it, so it is IMPAIRED only (and taken
-  as meant if we start after that).
+* The superblock was `rw` when we saw it before and is `ro` now, while a mount point of it still says `rw`: who writes
+  there gets EROFS (older kernels show an error so, without `emergency_ro`). If we never saw it `rw`, the same, but only
+  if no mount point at all says `ro`: so a restart of the collector does not make it well.
+* It was `rw` before, and it and all its mount points are `ro`: somebody remounted it, so it is IMPAIRED only.
+* Not bad: a volume that is staged with `-o ro`, although the bind mount of it for a pod may say `rw`; a read-only bind
+  mount of a writable filesystem, which has `ro` only at the mount point; a filesystem that cannot be written at all.
 * The kubelet's staging mount is `ro` while a pod's mount of it is `rw`: the next pod would get it read-only. IMPAIRED.
 * ext4 has counted an error within `RECENT_S`, also while it says `rw` (a backing store that was exhausted, facts 0.4).
   The count falls only by fsck, and a condition that never clears is of no use: so it is the age of the last error that
   counts. It is an error while recent, IMPAIRED for a day (the kernel reminds of it once a day, too), and then only
   words. The age is the kernel's own note on the disk, hence the same after a restart of the collector. With a clock
-  that jumped, the rise that we saw ourselves counts as recent.
+  that jumped, the rise that we saw ourselves counts as recent; a note from the future is IMPAIRED, until the clock has
+  gone a day beyond it or fsck has cleared it.
 
 What it cannot tell: XFS keeps a shutdown to itself (mount_liveness meets EIO); btrfs has counters but no time beside
-them, and turns `ro` when it matters; whether a single file is corrupt; a pod volume that is read-only by intent but
-mounted otherwise.
+them, and turns `ro` when it matters; whether a single file is corrupt; a pod volume that
+is read-only by intent but mounted otherwise.
 """
 
 from collections.abc import Collection, Mapping
@@ -107,10 +109,10 @@ class MountFlagsProbe:
         if not mount.mounts or _ACCESS.isdisjoint(mount.mounts[0].super_options):
             return not_run("the kernel does not say whether it is writable")
         seen = self._seen.of(mount)
+        seen.writable = seen.writable or "rw" in mount.mounts[0].super_options
         return judge_options(mount, was_writable=seen.writable) or self._judge_errors(mount, seen)
 
     def _judge_errors(self, mount: VolumeMount, seen: _Seen) -> Observation:
-        seen.writable = seen.writable or "rw" in mount.mounts[0].super_options
         try:
             errors = self._ext4_errors(mount, seen)
         except (OSError, ValueError) as error:
@@ -140,14 +142,19 @@ def judge_options(mount: VolumeMount, *, was_writable: bool) -> Observation | No
         return Observation(Outcome.ERROR, Reason.MOUNT_IO_ERROR, "the filesystem has been shut down")
     writable = [place for place in mount.mounts if "ro" not in place.options]
     if "ro" in superblock and mount.fstype not in _ALWAYS_READ_ONLY:
-        meant = len(writable) < len(mount.mounts) and not was_writable
-        if writable and not meant:
-            return _read_only(Outcome.ERROR, "the filesystem has turned read-only, though it is mounted read-write")
-        return _read_only(Outcome.IMPAIRED, "it has been remounted read-only") if was_writable else None
+        nobody_asked = len(writable) == len(mount.mounts)
+        return _judge_change(still_writable=bool(writable)) if was_writable or nobody_asked else None
     staged = [place for place in mount.mounts if _STAGED in place.mount_point]
     if writable and any("ro" in place.options for place in staged):
         return _read_only(Outcome.IMPAIRED, "its staging mount is read-only, so the next pod could not write")
     return None
+
+
+def _judge_change(*, still_writable: bool) -> Observation:
+    """Of a superblock that is read-only and was not, with or without a mount point that is `still_writable`."""
+    if still_writable:
+        return _read_only(Outcome.ERROR, "the filesystem has turned read-only, though it is mounted read-write")
+    return _read_only(Outcome.IMPAIRED, "it has been remounted read-only")
 
 
 def judge_errors(errors: Ext4Errors, age_s: float, since_rise_s: float) -> Observation:
@@ -157,7 +164,10 @@ def judge_errors(errors: Ext4Errors, age_s: float, since_rise_s: float) -> Obser
     words = f"errors that ext4 has counted since the last fsck: {errors.count}"
     if 0 <= age_s < RECENT_S or since_rise_s < RECENT_S:
         return Observation(Outcome.ERROR, Reason.FILESYSTEM_ERRORS, words)
-    if age_s < REMEMBERED_S:  # below zero: noted under a clock that was ahead, so nobody knows
+    if age_s < 0:
+        ahead = "the last at a time that this node's clock has yet to reach"
+        return Observation(Outcome.IMPAIRED, Reason.FILESYSTEM_ERRORS, f"{words}, {ahead}")
+    if age_s < REMEMBERED_S:
         return Observation(Outcome.IMPAIRED, Reason.FILESYSTEM_ERRORS, f"{words}, none in the last 10 minutes")
     return Observation(Outcome.GOOD, message=f"{words}, none in the last day")
 

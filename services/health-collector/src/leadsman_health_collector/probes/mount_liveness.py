@@ -40,7 +40,7 @@ MAX_PER_KEY = 8
 """Superblocks of one (driver, backend) that are looked at in one round; more of them take turns."""
 
 RESERVED = 2
-"""Of those, how many are kept for superblocks that are not suspect: a new fault must be seen among many old ones."""
+"""Of those, how many are kept for those that are not suspect: a new fault must be seen among many old ones."""
 
 MAX_OUT_PER_KEY = MAX_STUCK // 2
 """Workers that the mounts of one (driver, backend) may hold up."""
@@ -62,6 +62,7 @@ class MountLivenessProbe:
         self._mounts: Mapping[str, VolumeMount] = {}
         self._capacities: dict[str, Capacity] = {}
         self._turn = 0
+        self._looking: set[str] = set()
 
     @property
     def capacities(self) -> Mapping[str, Capacity]:
@@ -82,18 +83,19 @@ class MountLivenessProbe:
     def choose(self, suspects: Collection[str]) -> Collection[str]:
         """See `Probe.choose`: at most MAX_PER_KEY per (driver, backend) in turns, suspects more often than others.
 
-        Those of which a worker is still out cost nothing and come on top. With many of them out, no more of the key are
-        tried: they would take the workers from other storage, and what they could add is known.
+        Those whose worker is still out cost nothing and come on top. But the more of a key are out or being looked at,
+        the fewer others of it are tried, and none beyond MAX_OUT_PER_KEY (facts 3.2.4).
         """
         self._turn += 1
         by_key: dict[StorageKey, list[str]] = defaultdict(list)
         out: dict[StorageKey, list[str]] = defaultdict(list)
         for device, mount in sorted(self._mounts.items()):
-            (out if self._workers.is_out(device) else by_key)[mount.key].append(device)
+            busy = device in self._looking or self._workers.is_out(device)
+            (out if busy else by_key)[mount.key].append(device)
         chosen = [device for devices in out.values() for device in devices]
         for key, devices in by_key.items():
-            if len(out[key]) < MAX_OUT_PER_KEY:
-                chosen += _in_turn(devices, suspects, self._turn)
+            places = min(MAX_PER_KEY, MAX_OUT_PER_KEY - len(out[key]))
+            chosen += _in_turn(devices, suspects, self._turn, max(0, places))
         return chosen
 
     def sources(self) -> Mapping[str, Source]:
@@ -105,7 +107,12 @@ class MountLivenessProbe:
         mount = self._mounts.get(name)
         if mount is None:
             return not_run("it has been unmounted")
-        match await self._workers.run(name, look_job(mount.path), self._deadline_s):
+        self._looking.add(name)
+        try:
+            result = await self._workers.run(name, look_job(mount.path), self._deadline_s)
+        finally:
+            self._looking.discard(name)
+        match result:
             case Overdue(seconds):
                 return Observation(Outcome.TIMEOUT, Reason.MOUNT_HUNG, f"no answer for {seconds:.0f} s")
             case Refused(why):
@@ -142,11 +149,12 @@ def _figures(numbers: list[str]) -> tuple[float, Capacity] | None:
         return None
 
 
-def _in_turn(devices: list[str], suspects: Collection[str], turn: int) -> list[str]:
+def _in_turn(devices: list[str], suspects: Collection[str], turn: int, places: int = MAX_PER_KEY) -> list[str]:
     first = [device for device in devices if device in suspects]
     others = [device for device in devices if device not in suspects]
-    chosen = _rotated(first, MAX_PER_KEY - min(RESERVED, len(others)), turn)
-    return chosen + _rotated(others, MAX_PER_KEY - len(chosen), turn)
+    reserved = min(RESERVED, len(others), places // 2)
+    chosen = _rotated(first, places - reserved, turn)
+    return chosen + _rotated(others, places - len(chosen), turn)
 
 
 def _rotated(devices: list[str], places: int, turn: int) -> list[str]:
