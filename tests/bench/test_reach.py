@@ -72,22 +72,39 @@ def test_memory_is_told_at_most_on_average_and_in_its_growth() -> None:
     assert found.pss_max_mib == pytest.approx(100.0)
 
 
+PARENT = """
+import subprocess, sys
+print("alone", flush=True)
+sys.stdin.readline()
+burn = "import sys, time\\nwhile time.process_time() < 0.1: pass\\nprint(flush=True)\\nsys.stdin.read()"
+with subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    child.stdout.readline()
+    print("with a child", flush=True)
+    sys.stdin.readline()
+    child.stdin.close()
+print("alone again", flush=True)
+sys.stdin.readline()
+"""
+
+
 def test_children_count_with_the_process() -> None:
     """A worker's memory and processor time are the collector's, also once it has ended."""
-    before = take_sample(os.getpid())
-    code = "import sys, time\nwhile time.process_time() < 0.1: pass\nprint(flush=True)\nsys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdin
-        assert child.stdout
-        child.stdout.readline()
-        during = take_sample(os.getpid())
-        child.stdin.close()
-    after = take_sample(os.getpid())
-    assert during.processes == before.processes + 1
-    assert during.rss - during.own_rss > 2 * MIB
-    assert during.pss > before.pss
-    assert during.worker_cpu_s - before.worker_cpu_s >= 0.09
-    assert after.worker_cpu_s - before.worker_cpu_s >= 0.09
+    samples = []
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdin
+        assert parent.stdout
+        for _ in range(3):
+            parent.stdout.readline()
+            samples.append(take_sample(parent.pid))
+            parent.stdin.write(b"\n")
+            parent.stdin.flush()
+    alone, together, after = samples
+    assert [one.processes for one in samples] == [1, 2, 1]
+    assert alone.rss == alone.own_rss
+    assert together.rss - together.own_rss > 2 * MIB
+    assert 0 < together.pss < together.rss
+    assert together.worker_cpu_s >= 0.09
+    assert after.worker_cpu_s >= together.worker_cpu_s
 
 
 @pytest.mark.parametrize(("figures", "met"), [({}, True), ({"rss_mib": 100.1}, False), ({"cpu_s": 1.51}, False)])
@@ -130,8 +147,8 @@ def test_the_ledger_counts_every_moment_once() -> None:
         ledger.timed("inner", burn, 0.03)
 
     ledger.timed("outer", outer)
-    assert ledger.spent["outer"] == pytest.approx(0.02, abs=0.005)
-    assert ledger.spent["inner"] == pytest.approx(0.06, abs=0.005)
+    assert 0.019 < ledger.spent["outer"] < 0.05
+    assert 0.059 < ledger.spent["inner"] < 0.12
 
 
 async def test_the_ledger_puts_tasks_down_to_whoever_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +172,8 @@ async def test_the_ledger_puts_tasks_down_to_whoever_started_them(monkeypatch: p
     loop = asyncio.get_running_loop()
     loop.set_task_factory(reach_ledger.new_task)
     await asyncio.gather(loop.create_task(Part("a").run(0.02)), loop.create_task(Part("b").run(0.04)))
-    assert ledger.spent["a"] == pytest.approx(0.02, abs=0.01)
-    assert ledger.spent["b"] == pytest.approx(0.04, abs=0.01)
+    assert 0.019 < ledger.spent["a"] < 0.05
+    assert 0.039 < ledger.spent["b"] < 0.1
 
 
 def test_a_short_run_measures_a_real_collector_and_leaves_nothing() -> None:

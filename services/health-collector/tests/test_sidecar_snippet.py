@@ -6,7 +6,7 @@ import yaml
 
 from leadsman_health_collector.__main__ import run
 
-SNIPPET = Path(__file__).parents[3] / "deploy/health-collector/sidecar.yaml"
+SNIPPET = Path(__file__).parents[3] / "deploy/sidecar/container.yaml"
 
 
 def test_the_sidecar_of_the_snippet_can_be_started_with_its_arguments():
