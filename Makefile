@@ -22,8 +22,8 @@ help: ## list these targets
 up: $(VENV) ## run the whole pipeline on this machine until Ctrl-C
 	@exec leadsman up $(ARGS)
 
-test: $(VENV) ## unit, contract, integration and system tests, in JOBS (3) processes: most of them wait for something real
-	@pytest -n $(or $(JOBS),3) --dist loadfile $(ARGS)
+test: $(VENV) ## unit, contract, integration and system tests, in JOBS (2) processes: most of them wait for something real
+	@pytest -n $(or $(JOBS),2) --dist loadfile $(ARGS)
 
 faults: $(VENV) ## break storage in every way this machine can, at the shipped settings, and time the collector (root)
 	@python tests/faults/faults.py $(ARGS)

@@ -125,6 +125,7 @@ class ReplicaLink:
         try:
             while True:
                 self._lost(await self._session())
+                _obey_cancellation()
                 await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
                 self._pause = min(self._pause * 2, _BACKOFF_S[1])
         finally:
@@ -237,3 +238,10 @@ class ReplicaLink:
         for waiting in self._pending.values():
             if not waiting.done():
                 waiting.set_exception(LinkLostError(f"{self._hop} replica {self.address} lost: {cause}"))
+
+
+def _obey_cancellation() -> None:
+    """End a task whose cancellation a gRPC call has swallowed, as one does that fails at the same moment."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
