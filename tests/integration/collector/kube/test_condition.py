@@ -133,6 +133,7 @@ async def test_quick_changes_are_written_together(server, api, registry, running
             writer.show([FULL])
             writer.show([FULL])
         await soon("the latest is written", lambda: condition(server)["reason"] == "CapacityLow")
+        await soon("its answer has come back", lambda: metric("condition_writes_total") >= 2)
     assert metric("condition_writes_total") == 2
 
 
