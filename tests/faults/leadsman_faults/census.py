@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 _IDLE = "leadsman-idle"
@@ -88,13 +87,6 @@ def workers_at(places: Collection[str]) -> list[str]:
     return [f"{pid}: {name}" for pid, name in zip(everyone, map(_name, everyone), strict=True) if name in wanted]
 
 
-def processor_s(pid: int) -> tuple[float, float]:
-    """Processor time in seconds that `pid` itself has used so far, and that its children have, those ended included."""
-    own = _ticks(pid)
-    living = sum(sum(_ticks(child)[:2]) for child in _descendants(pid))
-    return sum(own[:2]) / _TICKS_PER_S, (sum(own[2:]) + living) / _TICKS_PER_S
-
-
 def resident_mb(pid: int) -> tuple[float, float]:
     """Resident memory in MB of `pid` and of all its children."""
     return _resident_mb(pid), sum(map(_resident_mb, _descendants(pid)))
@@ -129,12 +121,3 @@ def _resident_mb(pid: int) -> float:
         return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_MB
     except (OSError, IndexError):  # it has just ended
         return 0.0
-
-
-def _ticks(pid: int) -> list[int]:
-    """Ticks of processor time: user, system, and both of children that have been waited for (proc_pid_stat(5))."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:  # it has just ended
-        return [0, 0, 0, 0]
-    return [int(field) for field in fields[11:15]]

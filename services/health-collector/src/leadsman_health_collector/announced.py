@@ -70,12 +70,13 @@ class EndpointDirectory:
 
     def wanted(self) -> Mapping[str, Endpoint]:
         """The endpoints to look at now, by name."""
-        kept, left_out = choose_endpoints(self._configured, self.announced, self._mounted(), self._drivers_here())
+        mounted = self._mounted()
+        kept, left_out = choose_endpoints(self._configured, self.announced, mounted, self._drivers_here())
         self._metrics.endpoints_left_out.set(left_out)
         if left_out and not self._left_out:
             log.warning("too many endpoints, some are not looked at", kept=len(kept), left_out=left_out)
         self._left_out = left_out
-        known = {*self._configured, *self._mounted()}
+        known = {*self._configured, *mounted}
         self.to_remember = tuple(one for one in kept.values() if one not in known)
         return kept
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
@@ -222,7 +222,7 @@ async def _cluster_known(cluster: ClusterLink, progress: Progress) -> AsyncItera
 
 
 async def _facts_around(
-    looks: Awaitable[None], probes: list[FactProbe], clock: Clock, metrics: CollectorMetrics
+    looks: Coroutine[object, object, None], probes: list[FactProbe], clock: Clock, metrics: CollectorMetrics
 ) -> Facts:
     """Facts, read before and after `looks`, because some are differences."""
     facts = Facts(clock)
@@ -231,14 +231,10 @@ async def _facts_around(
     ]
     await asyncio.gather(*(one.read() for one in rounds))
     async with asyncio.TaskGroup() as group:
-        group.create_task(_finish(looks))
+        group.create_task(looks)
         group.create_task(asyncio.sleep(DIFFERENCE_S))
     await asyncio.gather(*(one.read() for one in rounds))
     return facts
-
-
-async def _finish(looks: Awaitable[None]) -> None:
-    await looks
 
 
 def _left_out(config: CollectorConfig, probes: ProbeSet, facts: Mapping[str, FactValue]) -> list[Skipped]:
