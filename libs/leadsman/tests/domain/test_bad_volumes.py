@@ -2,15 +2,18 @@
 
 import pytest
 
+from leadsman.domain.changes import ChangeCounter
+from leadsman.domain.fact_index import FactIndex
 from leadsman.domain.health_index import HealthIndex
+from leadsman.domain.policy import SchedulingPolicy
 from leadsman.domain.reasons import Reason
-from leadsman.domain.rejections import filter_answer, volume_rejections
+from leadsman.domain.rejections import storage_answer, volume_rejections
 from leadsman.domain.report import NodeReport, VolumeStatus
-from leadsman.domain.requirements import Requirement
-from leadsman.domain.scores import score_answer
+from leadsman.domain.requirements import Question, Requirement
+from leadsman.domain.score_board import ScoreBoard
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
-from leadsman.domain.verdicts import Rejection
+from leadsman.domain.verdicts import FilterAnswer, Rejection
 from leadsman.testing.reports import report, status, storage_key, volume
 
 NFS_A = storage_key("nfs/a")
@@ -25,14 +28,18 @@ def telling(*volumes: VolumeStatus, node: str = "n1", scope: str = "", seq: int 
 
 
 def heard(*reports: NodeReport, policy: StoragePolicy | None = None) -> HealthIndex:
-    index = HealthIndex(policy or StoragePolicy())
+    index = HealthIndex(policy or StoragePolicy(), ChangeCounter())
     for one in reports:
         index.apply(one, 0, 0)
     return index
 
 
+def answer_for(index: HealthIndex, *volumes: Requirement) -> FilterAnswer:
+    return storage_answer(index, (NFS_A,))._replace(volumes=volume_rejections(index, volumes))
+
+
 def verdict(index: HealthIndex, *volumes: Requirement, node: str = "n1") -> Rejection | None:
-    return filter_answer(index, (NFS_A,), volumes).verdict(node)
+    return answer_for(index, *volumes).verdict(node)
 
 
 def test_only_pods_that_need_the_volume_are_kept_off_and_only_there() -> None:
@@ -44,7 +51,7 @@ def test_only_pods_that_need_the_volume_are_kept_off_and_only_there() -> None:
     assert verdict(index, PV_2) is None
     assert verdict(index, PV_1, node="n2") is None
     assert verdict(index, Requirement("smb", "a", "pv-1")) is None
-    assert filter_answer(index, (NFS_A,)).verdict("n1") is None
+    assert answer_for(index).verdict("n1") is None
 
 
 @pytest.mark.parametrize(
@@ -204,7 +211,7 @@ def test_where_only_named_nodes_pass_a_bad_volume_still_rejects() -> None:
     index = heard(
         telling(volume("nfs/pv-1")), report("n2", status("nfs/a", State.HEALTHY), seq=1), policy=REJECT_UNKNOWN
     )
-    answer = filter_answer(index, (NFS_A,), [PV_1])
+    answer = answer_for(index, PV_1)
 
     assert answer.allowed == {"n1", "n2"}
     assert answer.verdict("n1") == STALE_HANDLE
@@ -215,5 +222,8 @@ def test_where_only_named_nodes_pass_a_bad_volume_still_rejects() -> None:
 def test_a_bad_volume_changes_no_score() -> None:
     """A degraded one informs people; nodes with an unhealthy one are the filter's to reject."""
     for state in State:
-        index = heard(telling(volume("nfs/pv-1", state)))
-        assert score_answer(index, (NFS_A,)).scores == {"n1": 3}
+        changes = ChangeCounter()
+        index = HealthIndex(StoragePolicy(), changes)
+        board = ScoreBoard(SchedulingPolicy(), index, FactIndex(StoragePolicy()), changes)
+        index.apply(telling(volume("nfs/pv-1", state)), 0, 0)
+        assert board.answer(Question((NFS_A,))).scores == bytes([3])

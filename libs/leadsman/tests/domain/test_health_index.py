@@ -2,6 +2,7 @@
 
 import pytest
 
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health import NOT_OBSERVED, STALE, Health, effective, health
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.reasons import Reason
@@ -46,7 +47,7 @@ def test_silence_makes_a_state_unknown_and_a_rejecting_one_later(state: State, a
 
 def test_a_report_is_in_force_at_once_and_replaces_the_one_before() -> None:
     """States move, appear and vanish with each report of the node."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     index.apply(report("n1", status("nfs", State.HEALTHY), status("nfs/a", State.HEALTHY)), 0, 0)
     index.apply(report("n1", status("nfs/a", State.UNHEALTHY), status("smb", State.HEALTHY)), 0, 1)
 
@@ -58,7 +59,7 @@ def test_a_report_is_in_force_at_once_and_replaces_the_one_before() -> None:
 
 def test_of_two_entries_for_one_storage_the_worse_counts() -> None:
     """A report that contradicts itself is read as the bad news."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     index.apply(report("n1", status("nfs", State.UNHEALTHY), status("nfs", State.HEALTHY)), 0, 0)
 
     assert in_force(index, NFS) == {"n1": HUNG}
@@ -66,7 +67,7 @@ def test_of_two_entries_for_one_storage_the_worse_counts() -> None:
 
 def test_silent_nodes_are_counted_until_they_report_or_are_forgotten() -> None:
     """Whatever their states are worth: also those that hold an unhealthy state."""
-    index, ages = HealthIndex(StoragePolicy()), {"n1": 0.0, "n2": 0.0, "n3": 40.0}
+    index, ages = HealthIndex(StoragePolicy(), ChangeCounter()), {"n1": 0.0, "n2": 0.0, "n3": 40.0}
     for node, age_s in ages.items():
         index.apply(report(node, status("nfs", State.UNHEALTHY)), age_s, 0)
     assert (index.silent, index.nodes) == (1, 3)
@@ -82,7 +83,7 @@ def test_silent_nodes_are_counted_until_they_report_or_are_forgotten() -> None:
 
 def test_a_silent_node_turns_stale_by_the_tick_and_back_by_a_report() -> None:
     """Ages come from the cache; the tick only looks when a limit may be reached."""
-    index, ages = HealthIndex(StoragePolicy()), {"n1": 0.0}
+    index, ages = HealthIndex(StoragePolicy(), ChangeCounter()), {"n1": 0.0}
     index.apply(report("n1", status("nfs", State.HEALTHY)), 0, 0)
     ages["n1"] = 31.0
     index.tick(31.0, ages.get)
@@ -94,7 +95,7 @@ def test_a_silent_node_turns_stale_by_the_tick_and_back_by_a_report() -> None:
 
 def test_a_report_that_is_old_on_arrival_counts_with_its_age() -> None:
     """A snapshot row older than the limit is stale from the start, and one just below turns stale on time."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     index.apply(report("old", status("nfs", State.HEALTHY)), 40, 0)
     index.apply(report("young", status("nfs", State.HEALTHY)), 25, 0)
     assert in_force(index, NFS) == {"old": STALE, "young": FINE}
@@ -105,7 +106,7 @@ def test_a_report_that_is_old_on_arrival_counts_with_its_age() -> None:
 
 def test_a_frozen_bus_stops_ageing_until_the_limit_makes_everything_unknown() -> None:
     """Last known states stand for busFrozen.maxAge; then none counts; after the return they count again."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     index.apply(report("n1", status("nfs", State.UNHEALTHY)), 0, 0)
     index.tick(800.0, {"n1": 0.0}.get, frozen_for_s=800.0)
     assert in_force(index, NFS) == {"n1": HUNG}
@@ -124,7 +125,7 @@ def test_a_frozen_bus_stops_ageing_until_the_limit_makes_everything_unknown() ->
 
 def test_a_forgotten_node_leaves_nothing_behind() -> None:
     """Whether the index is told so, or finds out when it asks for the age."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     for node in ("told", "found out"):
         index.apply(report(node, status("nfs", State.UNHEALTHY)), 0, 0)
     index.forget("told")
@@ -137,7 +138,7 @@ def test_a_forgotten_node_leaves_nothing_behind() -> None:
 
 def test_only_a_shrunken_rejected_set_counts_as_recovery() -> None:
     """Told once per key, after a bad state ends; not when a state gets worse or a good node reports."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     index.apply(report("n1", status("nfs", State.HEALTHY), status("nfs/a", State.UNHEALTHY)), 0, 0)
     index.apply(report("n1", status("nfs", State.DEGRADED), status("nfs/a", State.UNHEALTHY), seq=2), 0, 1)
     assert index.take_recovered() == set()
@@ -149,7 +150,7 @@ def test_only_a_shrunken_rejected_set_counts_as_recovery() -> None:
 
 def test_the_end_of_the_hold_is_a_recovery_too() -> None:
     """A node that stops being rejected by ageing lets pods in like one that heals."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     index.apply(report("n1", status("nfs", State.UNHEALTHY)), 0, 0)
     index.tick(331.0, {"n1": 331.0}.get)
 
@@ -158,7 +159,7 @@ def test_the_end_of_the_hold_is_a_recovery_too() -> None:
 
 def test_where_unknown_is_rejected_a_first_good_report_is_a_recovery() -> None:
     """Under `unknown: reject` a node starts rejected, so hearing of it shrinks the rejected set."""
-    index = HealthIndex(StoragePolicy(DriverPolicy(unknown=Treatment.REJECT)))
+    index = HealthIndex(StoragePolicy(DriverPolicy(unknown=Treatment.REJECT)), ChangeCounter())
     index.apply(report("n1", status("nfs", State.HEALTHY)), 0, 0)
 
     assert {"nfs"} == index.take_recovered()
@@ -166,7 +167,7 @@ def test_where_unknown_is_rejected_a_first_good_report_is_a_recovery() -> None:
 
 def test_a_heartbeat_without_news_changes_no_generation() -> None:
     """Messages, latencies and times of a status are no reason to send answers again."""
-    index = HealthIndex(StoragePolicy(), first_generation=7)
+    index = HealthIndex(StoragePolicy(), ChangeCounter(7))
     assert index.generation(()) == 7
     index.apply(report("n1", status("nfs", State.HEALTHY)), 0, 0)
     before = index.changes
@@ -177,7 +178,7 @@ def test_a_heartbeat_without_news_changes_no_generation() -> None:
 
 def test_the_generation_never_goes_back_when_a_storage_vanishes() -> None:
     """An old generation must not come to stand for new content."""
-    index = HealthIndex(StoragePolicy())
+    index = HealthIndex(StoragePolicy(), ChangeCounter())
     seen = [index.generation((NFS_A,))]
     for statuses in ([status("nfs/a", State.UNHEALTHY)], [], [status("nfs/a", State.HEALTHY)], []):
         index.apply(report("n1", *statuses), 0, 0)

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health import Health, effective, health
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.reasons import Reason
@@ -47,7 +48,7 @@ class IndexAgainstRecomputation(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index = HealthIndex(POLICY)
+        self.index = HealthIndex(POLICY, ChangeCounter())
         self.reports: dict[str, NodeReport] = {}
         self.ages: dict[str, float] = {}
         self.now = 0

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.domain.health import Health, treatment
+from leadsman.domain.changes import ChangeCounter
+from leadsman.domain.health import Health, health, treatment, weak
 from leadsman.domain.health_index import HealthIndex, levels
 from leadsman.domain.reasons import Reason
-from leadsman.domain.rejections import filter_answer, reject, rejecting
+from leadsman.domain.rejections import reject, rejecting, storage_answer, volume_rejections
 from leadsman.domain.report import StorageKey, StorageStatus
 from leadsman.domain.requirements import Requirement
-from leadsman.domain.states import State
-from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
+from leadsman.domain.states import Evidence, State
+from leadsman.domain.storage_policy import BreakerPolicy, DriverPolicy, StoragePolicy, Treatment
 from leadsman.domain.verdicts import Rejection
 from leadsman.testing.reports import index_of, report, status, storage_key, volume
 
@@ -38,15 +39,15 @@ def test_each_state_has_its_verdict(storage: str, state: State, expected: Reject
     """By default only unhealthy and not applicable keep a pod off, at the driver or at its backend alike."""
     index = index_of(n1=[status(storage, state)])
 
-    assert expected == filter_answer(index, (NFS_A,)).verdict("n1")
+    assert expected == storage_answer(index, (NFS_A,)).verdict("n1")
 
 
 def test_other_backends_and_drivers_do_not_matter() -> None:
     """One dead NFS server must not condemn the others."""
     index = index_of(n1=[status("nfs", State.HEALTHY), status("nfs/a", State.UNHEALTHY), status("x", State.UNHEALTHY)])
 
-    assert filter_answer(index, (storage_key("nfs/b"),)).verdict("n1") is None
-    assert filter_answer(index, (NFS,)).verdict("n1") is None
+    assert storage_answer(index, (storage_key("nfs/b"),)).verdict("n1") is None
+    assert storage_answer(index, (NFS,)).verdict("n1") is None
 
 
 @pytest.mark.parametrize(
@@ -67,15 +68,12 @@ def test_other_backends_and_drivers_do_not_matter() -> None:
 def test_one_reason_is_chosen_by_rule_whatever_the_order(statuses: list[StorageStatus], expected: Rejection) -> None:
     """Worst first, then driver by name, then backend before driver; order of report and request does not matter."""
     for reported, needs in itertools.product(itertools.permutations(statuses), itertools.permutations((NFS_A, SMB))):
-        assert expected == filter_answer(index_of(n1=list(reported)), needs).verdict("n1")
+        assert expected == storage_answer(index_of(n1=list(reported)), needs).verdict("n1")
 
 
 def test_an_unhealthy_state_without_a_reason_still_rejects() -> None:
     """A report of a newer or faulty collector gets the general text, never a pass."""
-    index = index_of(n1=[status("nfs", State.UNHEALTHY)])
-    (health,) = index.in_state(NFS, State.UNHEALTHY).values()
-
-    assert Rejection(Reason.UNRECOGNISED, "nfs") == reject(type(health)(health.state, None, health.evidence), "nfs")
+    assert Rejection(Reason.UNRECOGNISED, "nfs") == reject(health(State.UNHEALTHY, None, Evidence.CONTROL_PLANE), "nfs")
 
 
 def test_where_unknown_is_rejected_only_named_nodes_pass() -> None:
@@ -89,7 +87,7 @@ def test_where_unknown_is_rejected_only_named_nodes_pass() -> None:
         broken=[status("nfs", State.HEALTHY), status("nfs/a", State.UNHEALTHY)],
         other=[status("smb", State.HEALTHY)],
     )
-    answer = filter_answer(index, (NFS_A,))
+    answer = storage_answer(index, (NFS_A,))
 
     assert frozenset({"good", "slow"}) == answer.allowed
     assert Rejection(Reason.DRIVER_STARTING, "nfs") == answer.verdict("starting")
@@ -104,8 +102,21 @@ def test_a_blind_index_rejects_only_where_policy_says_so() -> None:
     index = index_of(StoragePolicy(drivers=drivers, bus_frozen_max_age_s=1), n1=[status("nfs", State.UNHEALTHY)])
     index.tick(2, lambda _: 2, frozen_for_s=2)
 
-    assert filter_answer(index, (NFS,)).verdict("n1") is None
-    assert Rejection(Reason.STALE, "smb") == filter_answer(index, (SMB,)).verdict("n1")
+    assert storage_answer(index, (NFS,)).verdict("n1") is None
+    assert Rejection(Reason.STALE, "smb") == storage_answer(index, (SMB,)).verdict("n1")
+
+
+def test_a_backend_that_is_listed_no_more_has_recovered_where_its_driver_is_well() -> None:
+    """Also where unknown is rejected: not listed is not unknown as long as the driver is."""
+    index = index_of(
+        StoragePolicy(DriverPolicy(unknown=Treatment.REJECT)),
+        n1=[status("nfs", State.HEALTHY), status("nfs/a", State.UNHEALTHY)],
+    )
+    index.take_recovered()
+    index.apply(report("n1", status("nfs", State.HEALTHY), seq=2), 0, 1)
+
+    assert storage_answer(index, (NFS_A,)).verdict("n1") is None
+    assert index.take_recovered() == {"nfs/a"}
 
 
 def test_what_one_storage_rejects_can_be_listed() -> None:
@@ -123,13 +134,15 @@ POLICIES = st.builds(
     StoragePolicy,
     st.builds(DriverPolicy, TREATMENTS, TREATMENTS),
     st.dictionaries(st.just("smb"), st.builds(DriverPolicy, TREATMENTS, TREATMENTS)),
+    breaker=st.builds(BreakerPolicy, st.sampled_from([0.4, 1.0]), st.sampled_from([1, 2])),
 )
 VOLUMES = ["nfs/pv-1", "nfs/pv-2", "smb/pv-1"]
-World = dict[str, tuple[dict[str, State], float, set[str]]]
+KNOWN = [(state, None) for state in State] + [(State.UNHEALTHY, Reason.DRIVER_NOT_RESPONDING)]
+World = dict[str, tuple[dict[str, tuple[State, Reason | None]], float, set[str]]]
 WORLDS = st.dictionaries(
     st.sampled_from(NODES),
     st.tuples(
-        st.dictionaries(st.sampled_from([str(key) for key in KEYS]), st.sampled_from(list(State))),
+        st.dictionaries(st.sampled_from([str(key) for key in KEYS]), st.sampled_from(KNOWN)),
         st.sampled_from([0, 40, 400]),
         st.sets(st.sampled_from(VOLUMES)),
     ),
@@ -148,6 +161,8 @@ def may_run(index: HealthIndex, states: Mapping[StorageKey, Health], needs: tupl
     """The rule for one node, word for word: every need must not be rejected by what is listed for it."""
     for need in needs:
         listed = [states[key] for key in levels(need) if key in states] or [index.unlisted]
+        if index.breaker_open(need.driver):
+            listed = [one for one in listed if not weak(one)]
         if any(treatment(one, index.policy.of(need.driver)) is Treatment.REJECT for one in listed):
             return False
     return True
@@ -158,12 +173,12 @@ def test_the_answer_equals_the_rule_applied_to_each_node(
     policy: StoragePolicy, world: World, needed: list[Requirement]
 ) -> None:
     """Merging per storage and volume gives the verdict of judging node by node, known or not, in either form."""
-    index = HealthIndex(policy)
+    index = HealthIndex(policy, ChangeCounter())
     for node, (states, age_s, bad) in world.items():
-        listed = [status(text, state) for text, state in states.items()]
+        listed = [status(text, *known) for text, known in states.items()]
         index.apply(report(node, *listed, volumes=map(volume, bad)), age_s, 0)
     needs = tuple(sorted({need.key for need in needed}))
-    answer = filter_answer(index, needs, needed)
+    answer = storage_answer(index, needs)._replace(volumes=volume_rejections(index, needed))
 
     assert not answer.allowed & answer.rejected.keys()
     for node in [*NODES, "never heard of"]:

@@ -4,10 +4,11 @@ import itertools
 
 import pytest
 
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health import STALE, Health, health, prevailing
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.reasons import Reason, evidence_of
-from leadsman.domain.rejections import filter_answer
+from leadsman.domain.rejections import storage_answer
 from leadsman.domain.report import NodeReport, StorageKey, node_of
 from leadsman.domain.states import Evidence, State
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
@@ -37,7 +38,7 @@ def state_of(index: HealthIndex, key: StorageKey, node: str = "n1") -> tuple[Sta
 
 
 def heard(*reports: NodeReport, policy: StoragePolicy | None = None) -> HealthIndex:
-    index = HealthIndex(policy or StoragePolicy())
+    index = HealthIndex(policy or StoragePolicy(), ChangeCounter())
     for one in reports:
         index.apply(one, 0, 0)
     return index
@@ -71,7 +72,7 @@ def test_a_sidecar_adds_to_what_the_agent_says() -> None:
     assert state_of(index, NFS) == (State.DEGRADED, Reason.HIGH_LATENCY)
     assert state_of(index, SMB) == (State.UNHEALTHY, Reason.MOUNT_HUNG)
     assert index.nodes == 1
-    assert filter_answer(index, (SMB,)).verdict("n1") is not None
+    assert storage_answer(index, (SMB,)).verdict("n1") is not None
 
 
 def test_an_agent_that_does_not_know_yet_takes_nothing_from_its_sidecar() -> None:
@@ -128,9 +129,9 @@ def test_where_stale_is_rejected_a_fresh_word_of_another_reporter_lets_pods_in()
     )
     index.tick(400.0, {"n1": 1.0, "n1/nfs": 400.0}.get)
 
-    assert filter_answer(index, (NFS,)).verdict("n1") is None
+    assert storage_answer(index, (NFS,)).verdict("n1") is None
     index.tick(500.0, {"n1": 101.0, "n1/nfs": 500.0}.get)
-    assert filter_answer(index, (NFS,)).verdict("n1") is not None
+    assert storage_answer(index, (NFS,)).verdict("n1") is not None
 
 
 def test_a_reporter_is_forgotten_without_the_others() -> None:

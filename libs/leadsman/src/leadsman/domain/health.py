@@ -8,9 +8,12 @@ from leadsman.domain.states import Evidence, State, severity
 from leadsman.domain.storage_policy import DriverPolicy, Treatment
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Health:
-    """A state with its reason (None for HEALTHY) and the evidence it rests on."""
+    """A state with its reason (None for HEALTHY) and the evidence it rests on.
+
+    Made by `health` only: there is one object for each combination of values, which is why identity is equality.
+    """
 
     state: State
     reason: Reason | None
@@ -19,7 +22,7 @@ class Health:
 
 @cache
 def health(state: State, reason: Reason | None, evidence: Evidence) -> Health:
-    """The one Health object with these values; the sets are closed, so there are few."""
+    """The one Health with these values; the sets are closed, so there are few."""
     return Health(state, None if state is State.HEALTHY else reason, evidence)
 
 
@@ -52,6 +55,16 @@ def treatment(health_now: Health, policy: DriverPolicy) -> Treatment:
     if health_now.state is not State.UNKNOWN:
         return Treatment.ALLOW
     return policy.stale if health_now.reason is Reason.STALE else policy.unknown
+
+
+def weak(health_now: Health) -> bool:
+    """Whether no data path speaks for it, only the control plane or silence: an open breaker keeps that from rejecting.
+
+    NOT_APPLICABLE is not weak: where a driver is not meant to be, its volumes cannot be mounted.
+    """
+    if health_now.state is State.UNHEALTHY:
+        return health_now.evidence is Evidence.CONTROL_PLANE
+    return health_now.state is State.UNKNOWN
 
 
 def prevailing(one: Health, other: Health) -> Health:

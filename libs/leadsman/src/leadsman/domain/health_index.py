@@ -4,24 +4,27 @@ The work is paid when a report or the clock changes something, so that a request
 time and ages are arguments.
 """
 
-import heapq
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
 
-from leadsman.domain.health import NOT_OBSERVED, STALE, Health, effective, prevailing, treatment
-from leadsman.domain.listing import bad_volumes, listed_states
-from leadsman.domain.report import NodeReport, StorageKey, VolumeKey, VolumeStatus
+from leadsman.domain.breaker import BreakerEvent, Breakers
+from leadsman.domain.changes import ChangeCounter
+from leadsman.domain.health import NOT_OBSERVED, STALE, Health, weak
+from leadsman.domain.report import NodeReport, StorageKey, VolumeKey
+from leadsman.domain.reporters import AgeOf, Node, Reporters, differences
 from leadsman.domain.requirements import Requirement
 from leadsman.domain.standings import Standings
 from leadsman.domain.states import State
-from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
-
-K = TypeVar("K")
+from leadsman.domain.storage_policy import StoragePolicy
 
 _NONE: Mapping[str, Health] = {}
-_NO_VOLUMES: dict[VolumeKey, Health] = {}
+_NOTHING: Mapping[StorageKey, Health] = {}
+
+_UNLISTED = ""
+"""In sets of rejected nodes: every node that lists nothing of the driver."""
+
+OTHER_DRIVERS = "other drivers"
+"""Among names of what has recovered: all drivers that no node lists and that policy does not name."""
 
 
 def levels(need: StorageKey) -> tuple[StorageKey, ...]:
@@ -29,29 +32,16 @@ def levels(need: StorageKey) -> tuple[StorageKey, ...]:
     return (need, StorageKey(need.driver)) if need.backend else (need,)
 
 
-@dataclass(slots=True)
-class _Node:
-    """What is in force on a node: the union over its reporters. `refused` are the volumes whose pods it turns away."""
+class HealthListener(Protocol):
+    """Whoever works something out of states in force, when they change and not when it is asked."""
 
-    name: str
-    reporters: "list[_Reporter]" = field(default_factory=list)
-    in_force: dict[StorageKey, Health] = field(default_factory=dict)
-    refused: dict[VolumeKey, Health] = field(default_factory=dict)
+    def refresh(self, node: str) -> None:
+        """Something in force on `node` has changed; it may also list nothing more."""
+        ...
 
-
-@dataclass(slots=True)
-class _Reporter:
-    """The agent or a sidecar of a node: what it said last, and what counts of that at its own age."""
-
-    name: str
-    node: _Node
-    listed: dict[StorageKey, Health] = field(default_factory=dict)
-    volumes: tuple[VolumeStatus, ...] = ()
-    bad: dict[VolumeKey, Health] = field(default_factory=dict)
-    in_force: dict[StorageKey, Health] = field(default_factory=dict)
-    refused: dict[VolumeKey, Health] = field(default_factory=dict)
-    age_s: float = 0.0
-    due_s: float = float("inf")
+    def reset(self) -> None:
+        """Anything may differ now: what states are worth has changed as a whole."""
+        ...
 
 
 class HealthIndex:
@@ -62,21 +52,25 @@ class HealthIndex:
     speak of one thing, `leadsman.domain.health.prevailing` says what counts. Reporters go by their names, see
     `NodeReport.reporter`: an agent's is that of its node.
 
-    `now_s` must never go back and may be any clock of the caller's. Generations begin at `first_generation`, which a
-    process takes from the time of its start, so that not even by accident two starts give the same number to different
-    answers.
+    `now_s` must never go back and may be any clock of the caller's. Generations are numbers of `changes`.
     """
 
-    def __init__(self, policy: StoragePolicy, first_generation: int = 1) -> None:
+    def __init__(self, policy: StoragePolicy, changes: ChangeCounter) -> None:
         self.policy = policy
-        self._limits = policy.age_limits()
-        self._standings = Standings(policy, first_generation)
-        self._nodes: dict[str, _Node] = {}
-        self._reporters: dict[str, _Reporter] = {}
-        self._due: list[tuple[float, str]] = []
-        self._silent: set[str] = set()
+        self.complete = True
+        """Set it to False while most nodes have not been heard: breakers stay as they are, since shares mean nothing.
+
+        They decide with the first change or tick after it is True again.
+        """
+        self._changes = changes
+        self._breakers = Breakers(policy, changes)
+        self._standings = Standings(self._breakers, changes)
+        self._reporters = Reporters(policy)
+        self._listeners: list[HealthListener] = []
+        self._events: list[BreakerEvent] = []
         self._blind = False
-        self._floor = first_generation
+        self._now_s = 0.0
+        self._floor = changes.value
 
     @property
     def unlisted(self) -> Health:
@@ -90,18 +84,18 @@ class HealthIndex:
 
     @property
     def changes(self) -> int:
-        """Generation of the index as a whole: grows with every change of any state in force."""
-        return self._standings.changes
+        """Generation of all that shares the counter: grows with every change of any state in force."""
+        return self._changes.value
 
     @property
     def nodes(self) -> int:
         """How many nodes have reported."""
-        return len(self._nodes)
+        return len(self._reporters)
 
     @property
     def silent(self) -> int:
         """How many nodes have a reporter so old in age that some driver's states on them are stale."""
-        return len({self._reporters[name].node.name for name in self._silent})
+        return self._reporters.silent
 
     def storages(self) -> Collection[StorageKey]:
         """Every key that some node lists."""
@@ -111,17 +105,32 @@ class HealthIndex:
         """Every volume for which some node turns pods away; there are few or none, so look here first."""
         return self._standings.volumes.keys()
 
+    def in_force(self, node: str) -> Mapping[StorageKey, Health]:
+        """All that `node` lists with what counts of it, nothing for an unknown node; do not keep it across changes."""
+        known = self._reporters.node(node)
+        return _NOTHING if known is None or self._blind else known.in_force
+
     def in_state(self, key: StorageKey, state: State) -> Mapping[str, Health]:
         """Nodes that list `key` and are in `state` there; do not keep it across changes."""
         return _NONE if self._blind else self._standings.in_state(key, state) or _NONE
 
+    def rejects(self, driver: str, health: Health) -> bool:
+        """Whether a node in this state, listed or not, is kept from pods that need it: by policy and by the breaker."""
+        return self._breakers.rejects(driver, health)
+
     def refusing(self, volume: VolumeKey) -> Mapping[str, Health]:
         """Nodes that must not get pods with `volume`, and why; do not keep it across changes.
 
-        UNHEALTHY, or UNKNOWN where policy rejects that. Once its hold is over, a silent reporter's word about a volume
-        is gone: whether such a node is let in is decided by its storages, which are stale then.
+        UNHEALTHY, or UNKNOWN where policy rejects that; while the driver's breaker is open, only what the data path
+        says. Once its hold is over, a silent reporter's word about a volume is gone: whether such a node is let in is
+        decided by its storages, which are stale then.
         """
-        return _NONE if self._blind else self._standings.refusing(volume) or _NONE
+        nodes = None if self._blind else self._standings.refusing(volume)
+        if not nodes:
+            return _NONE
+        if volume.driver not in self._breakers.open:
+            return nodes
+        return {node: health for node, health in nodes.items() if not weak(health)}
 
     def listed(self, need: StorageKey) -> set[str]:
         """Nodes that list the backend or the driver of `need`."""
@@ -131,6 +140,7 @@ class HealthIndex:
         """A number that grows when what `needs` depend on has changed, single volumes aside; never 0, never back."""
         latest = self._floor
         for need in needs:
+            latest = max(latest, self._breakers.changed(need.driver))
             for key in levels(need):
                 latest = max(latest, self._standings.changed(key))
         return latest
@@ -141,42 +151,73 @@ class HealthIndex:
         changes = [self._standings.volume_changed(VolumeKey(need.driver, need.volume)) for need in volumes]
         return max(storages, *changes)
 
+    @property
+    def open_breakers(self) -> frozenset[str]:
+        """Drivers that reject nobody on weak evidence now, see `leadsman.domain.breaker`."""
+        return self._breakers.open
+
+    def breaker_open(self, driver: str) -> bool:
+        """Whether `driver` rejects nobody on weak evidence now."""
+        return driver in self._breakers.open
+
+    def breaker_counts(self, driver: str) -> tuple[int, int]:
+        """Nodes of `driver` that a closed breaker would let reject on weak evidence, and all that have the driver."""
+        return self._breakers.counts(driver)
+
+    def take_breaker_events(self) -> list[BreakerEvent]:
+        """The openings and closings since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def listen(self, listener: HealthListener) -> None:
+        """Tell `listener` of every change from now on, in the turn in which it comes in force."""
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: HealthListener) -> None:
+        """Tell `listener` nothing more."""
+        self._listeners.remove(listener)
+
     def apply(self, report: NodeReport, age_s: float, now_s: float) -> None:
         """Take in a reporter's newest report, `age_s` seconds old; touches only what it changes."""
-        listed = listed_states(report.storages)
-        one = self._reporters.get(report.reporter) or self._introduce(report)
-        same = one.listed == listed and one.volumes == report.bad_volumes
-        if not same or max(one.age_s, age_s) >= self._limits[0]:
-            one.listed, one.volumes = listed, report.bad_volumes
-            one.bad = bad_volumes(report.bad_volumes)
-            self._refresh(one, age_s)
-        self._schedule(one, age_s, now_s)
+        self._now_s = now_s
+        node = self._reporters.hear(report, age_s, now_s)
+        if node is not None:
+            self._settle([node])
 
-    def tick(self, now_s: float, age_of: Callable[[str], float | None], frozen_for_s: float | None = None) -> None:
+    def tick(self, now_s: float, age_of: AgeOf, frozen_for_s: float | None = None) -> None:
         """Let time pass; call it about once a second. Looks only at reporters whose age may have reached a limit.
 
-        `age_of` is the authority on ages (None: forgotten); they stand still while the bus is out of reach.
-        `frozen_for_s` is how long that has been so, None while it works; beyond the policy's limit all is unknown.
+        Ages stand still while the bus is out of reach. `frozen_for_s` is how long that has been so, None while it
+        works; beyond the policy's limit all is unknown.
         """
+        self._now_s = now_s
         self._set_blind(frozen_for_s is not None and frozen_for_s >= self.policy.bus_frozen_max_age_s)
-        for one in self._pop_due(now_s):
-            age_s = age_of(one.name)
-            if age_s is None:
-                self.forget(one.name)
-            else:
-                self._refresh(one, age_s)
-                self._schedule(one, age_s, now_s)
+        self._settle(self._reporters.look(now_s, age_of))
+        if self.complete:
+            self._turned(self._breakers.tick(now_s))
 
     def forget(self, reporter: str) -> None:
         """Drop everything that `reporter` said."""
-        one = self._reporters.pop(reporter, None)
-        self._silent.discard(reporter)
-        if one is None:
+        node = self._reporters.forget(reporter)
+        if node is not None:
+            self._settle([node])
+
+    def adopt(self, policy: StoragePolicy, now_s: float, age_of: AgeOf) -> None:
+        """Judge all nodes by another policy from now on; nothing to do if it says the same.
+
+        How long the bus may be out of reach counts from the next `tick` on.
+        """
+        if policy == self.policy:
             return
-        one.node.reporters.remove(one)
-        self._settle(one.node)
-        if not one.node.reporters:
-            del self._nodes[one.node.name]
+        named = self.policy.drivers.keys() | policy.drivers.keys()
+        before, told = self._rejected(named), set(self._standings.recovered)
+        self.policy, self._now_s = policy, now_s
+        self._standings.adopt(policy)
+        for node in self._reporters.adopt(policy, now_s, age_of):
+            self._bring_in_force(node)
+        now = self._rejected(named)
+        self._standings.recovered = told | {key for key, nodes in before.items() if nodes - now.get(key, set())}
+        self._everything_differs()
 
     @property
     def recovering(self) -> bool:
@@ -184,98 +225,68 @@ class HealthIndex:
         return bool(self._standings.recovered or self._standings.recovered_volumes)
 
     def take_recovered(self) -> set[str]:
-        """Names of storages and volumes that fewer nodes reject than at the last call; each is told once."""
+        """Names of storages and volumes that fewer nodes reject than at the last call; each is told once.
+
+        A driver whose breaker opened is one of them, and so may be OTHER_DRIVERS.
+        """
         return self._standings.take_recovered()
 
-    def _introduce(self, report: NodeReport) -> _Reporter:
-        node = self._nodes.get(report.node)
-        if node is None:
-            node = self._nodes[report.node] = _Node(report.node)
-        one = self._reporters[report.reporter] = _Reporter(report.reporter, node)
-        node.reporters.append(one)
-        return one
+    def _settle(self, nodes: Iterable[Node]) -> None:
+        """Bring in force what the reporters of `nodes` say, and let everybody know."""
+        changed = [node.name for node in nodes if self._bring_in_force(node)]
+        self._judge()
+        for listener in self._listeners:
+            for name in changed:
+                listener.refresh(name)
 
-    def _refresh(self, one: _Reporter, age_s: float) -> None:
-        """See what counts of a reporter's word at this age."""
-        policy_of = self.policy.of
-        one.age_s = age_s
-        one.in_force = {key: effective(last, policy_of(key.driver), age_s) for key, last in one.listed.items()}
-        one.refused = _NO_VOLUMES
-        if one.bad:
-            now = {key: effective(last, policy_of(key.driver), age_s) for key, last in one.bad.items()}
-            one.refused = {key: each for key, each in now.items() if _refuses(each, policy_of(key.driver))}
-        self._settle(one.node)
-
-    def _settle(self, node: _Node) -> None:
-        """Bring in force what the reporters of `node` say together."""
+    def _bring_in_force(self, node: Node) -> bool:
+        """Whether some storage has changed on `node`."""
         before, refused_before = node.in_force, node.refused
-        if len(node.reporters) == 1:  # nearly always
-            (only,) = node.reporters
-            node.in_force, node.refused = only.in_force, only.refused
-        else:
-            node.in_force = _united([one.in_force for one in node.reporters])
-            node.refused = _united([one.refused for one in node.reporters])
-        for key, old, new in _differences(before, node.in_force):
+        node.unite()
+        changed = False
+        for key, old, new in differences(before, node.in_force):
             self._standings.move(node.name, key, old, new)
+            changed = True
         if refused_before or node.refused:
-            for volume, _, why in _differences(refused_before, node.refused):
+            for volume, _, why in differences(refused_before, node.refused):
                 self._standings.move_volume(node.name, volume, why)
+        return changed
 
     def _set_blind(self, blind: bool) -> None:  # noqa: FBT001 - one caller, one meaning
         if blind == self._blind:
             return
+        standings = self._standings
+        # Who is let in now depends on what unlisted nodes are worth: better told in vain than not told.
+        standings.recovered |= {key for key, nodes in self._rejected(self.policy.drivers).items() if nodes}
+        standings.recovered_volumes |= standings.volumes.keys() if blind else set()
         self._blind = blind
-        if blind:
-            self._standings.drop_all()
-        else:
-            self._standings.changes += 1
-        self._floor = self._standings.changes
+        self._breakers.set_blind(blind)
+        self._everything_differs()
 
-    def _schedule(self, one: _Reporter, age_s: float, now_s: float) -> None:
-        """See that `one` is looked at when its age reaches the next limit; an earlier look does no harm."""
-        one.age_s = age_s
-        passed = bisect_right(self._limits, age_s)
-        (self._silent.add if passed else self._silent.discard)(one.name)
-        if passed == len(self._limits):
-            return
-        due_s = now_s + self._limits[passed] - age_s
-        if due_s < one.due_s:
-            one.due_s = due_s
-            heapq.heappush(self._due, (due_s, one.name))
+    def _rejected(self, named: Iterable[str]) -> dict[StorageKey, set[str]]:
+        """By key, whom it rejects; of nodes that list nothing, for drivers that are `named` or listed somewhere."""
+        found = {} if self._blind else self._standings.rejected()
+        for driver in {OTHER_DRIVERS, *named, *(key.driver for key in self._standings.storages)}:
+            if self.rejects(driver, self.unlisted):
+                found.setdefault(StorageKey(driver), set()).add(_UNLISTED)
+        return found
 
-    def _pop_due(self, now_s: float) -> list[_Reporter]:
-        popped = []
-        while self._due and self._due[0][0] <= now_s:
-            due_s, name = heapq.heappop(self._due)
-            one = self._reporters.get(name)
-            if one is not None and one.due_s == due_s:  # else an earlier look has replaced this one
-                one.due_s = float("inf")
-                popped.append(one)
-        return popped
+    def _judge(self) -> None:
+        if self.complete:
+            self._turned(self._breakers.judge(self._now_s))
 
+    def _turned(self, events: list[BreakerEvent]) -> None:
+        """Breakers have opened or closed."""
+        if events:
+            self._events += events
+            self._standings.recovered |= {StorageKey(event.driver) for event in events if event.opened}
+            self._reset_listeners()
 
-def _refuses(now: Health, policy: DriverPolicy) -> bool:
-    return now is not STALE and treatment(now, policy) is Treatment.REJECT
+    def _everything_differs(self) -> None:
+        self._floor = self._changes.next()
+        self._judge()
+        self._reset_listeners()
 
-
-def _united(words: list[dict[K, Health]]) -> dict[K, Health]:
-    """What several reporters of a node say together."""
-    found: dict[K, Health] = {}
-    for word in words:
-        for key, one in word.items():
-            other = found.get(key)
-            found[key] = one if other is None else prevailing(one, other)
-    return found
-
-
-def _differences(
-    before: Mapping[K, Health], now: Mapping[K, Health]
-) -> Iterator[tuple[K, Health | None, Health | None]]:
-    """Each key with what it was and what it is, where these differ."""
-    for key, old in before.items():
-        if key not in now:
-            yield key, old, None
-    for key, new in now.items():
-        before_it = before.get(key)
-        if before_it is not new:
-            yield key, before_it, new
+    def _reset_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.reset()

@@ -37,6 +37,8 @@ class Reason(StrEnum):
     STORAGE_DEGRADED = "StorageDegraded"
     VOLUME_UNHEALTHY = "VolumeUnhealthy"
     FLAPPING = "Flapping"
+    RULE_NOT_MET = "RuleNotMet"
+    RULE_UNDECIDED = "RuleUndecided"
     STALE = "Stale"
     NOT_OBSERVED = "NotObserved"
     VERDICT_UNAVAILABLE = "VerdictUnavailable"
@@ -85,6 +87,8 @@ _PHRASES = {
     Reason.STORAGE_DEGRADED: "storage that its CSI driver calls degraded",
     Reason.VOLUME_UNHEALTHY: "a volume that its CSI driver calls unhealthy",
     Reason.FLAPPING: "unstable storage",
+    Reason.RULE_NOT_MET: "no match for the policy rule",
+    Reason.RULE_UNDECIDED: "no facts to decide the policy rule",
     Reason.STALE: "no recent storage report",
     Reason.NOT_OBSERVED: "no storage report",
     Reason.VERDICT_UNAVAILABLE: "no storage verdict",
@@ -115,9 +119,12 @@ _DATA_PATH = frozenset(
 )
 
 
-def reply_text(reason: Reason, driver: str) -> str:
-    """The text kube-scheduler shows for a rejected node, made to follow a count: `node(s) had <what> (<driver>)`."""
-    return f"node(s) had {_PHRASES[reason]} ({driver})"
+def reply_text(reason: Reason, subject: str) -> str:
+    """The text kube-scheduler shows for a rejected node, made to follow a count: `node(s) had <what> (<subject>)`.
+
+    `subject` is a CSI driver's name, or a policy rule's for the two reasons about rules.
+    """
+    return f"node(s) had {_PHRASES[reason]} ({subject})"
 
 
 def evidence_of(reason: Reason) -> Evidence:
@@ -148,7 +155,15 @@ _ONLY_EXISTING_MOUNTS = frozenset(
     }
 )
 
-_NO_MOUNTS = frozenset({Reason.STALE, Reason.NOT_OBSERVED, Reason.VERDICT_UNAVAILABLE})
+_NO_MOUNTS = frozenset(
+    {
+        Reason.RULE_NOT_MET,
+        Reason.RULE_UNDECIDED,
+        Reason.STALE,
+        Reason.NOT_OBSERVED,
+        Reason.VERDICT_UNAVAILABLE,
+    }
+)
 
 
 def scope_of(reason: Reason) -> Scope:

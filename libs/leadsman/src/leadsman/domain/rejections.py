@@ -1,8 +1,11 @@
-"""The filter's answer to a set of needs: which nodes a pod must be kept off, and why.
+"""What storage says of a pod's needs: which nodes it must be kept off, and why.
 
 One node gets one reason, chosen the same way on every replica: unhealthy before not applicable before unknown
 (where policy rejects it); then the first driver in name order; within a driver the backend's reason before the
 driver's own, since it is the more exact one and mostly rests on the data path; then the first backend in name order.
+
+While a driver's breaker is open (`leadsman.domain.breaker`), weak evidence gives no reason for it, and nodes that list
+nothing of it pass.
 
 A volume that is bad by itself gives its reason only to nodes that nothing wider rejects.
 """
@@ -10,13 +13,12 @@ A volume that is bad by itself gives its reason only to nodes that nothing wider
 from collections.abc import Iterable
 from functools import lru_cache
 
-from leadsman.domain.health import Health, treatment
+from leadsman.domain.health import NOT_OBSERVED, STALE, Health
 from leadsman.domain.health_index import HealthIndex, levels
 from leadsman.domain.reasons import Reason
 from leadsman.domain.report import StorageKey, VolumeKey
 from leadsman.domain.requirements import Requirement
 from leadsman.domain.states import State
-from leadsman.domain.storage_policy import Treatment
 from leadsman.domain.verdicts import FilterAnswer, Rejection
 
 _RANKS = (State.UNKNOWN, State.NOT_APPLICABLE, State.UNHEALTHY)
@@ -32,13 +34,6 @@ def reject(health: Health, driver: str) -> Rejection:
     return _rejection(health.reason or Reason.UNRECOGNISED, driver)
 
 
-def filter_answer(
-    index: HealthIndex, needs: tuple[StorageKey, ...], volumes: Iterable[Requirement] = ()
-) -> FilterAnswer:
-    """The answer for a pod with `needs`, for every node; `volumes` are its requirements that name their volume."""
-    return _storage_answer(index, needs)._replace(volumes=volume_rejections(index, volumes))
-
-
 def volume_rejections(index: HealthIndex, volumes: Iterable[Requirement]) -> dict[str, Rejection]:
     """Nodes on which one of `volumes` is bad, without those that its unhealthy storage rejects anyway.
 
@@ -49,22 +44,22 @@ def volume_rejections(index: HealthIndex, volumes: Iterable[Requirement]) -> dic
     for need in sorted(set(volumes), reverse=True):  # the first name has the last word
         refusing = index.refusing(VolumeKey(need.driver, need.volume))
         # When a server dies, its volumes are bad on every node: thousands of names that the answer has already.
-        broken = set[str]().union(*[index.in_state(key, State.UNHEALTHY) for key in levels(need.key)])
-        judged: dict[int, Rejection] = {}
+        broken = set[str]().union(*[_broken(index, key) for key in levels(need.key)])
+        judged = {health: reject(health, need.driver) for health in set(refusing.values())}
         for node, health in refusing.items():
             if node not in broken:
-                rejection = judged.get(id(health)) or judged.setdefault(id(health), reject(health, need.driver))
-                (unhealthy if health.state is State.UNHEALTHY else unknown)[node] = rejection
+                (unhealthy if health.state is State.UNHEALTHY else unknown)[node] = judged[health]
     return unknown | unhealthy
 
 
-def _storage_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> FilterAnswer:
+def storage_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> FilterAnswer:
+    """What the storages that a pod `needs` say of every node; single volumes and the policy's rules come on top."""
     rejected: dict[str, Rejection] = {}
     weakest_first = _by_precedence(needs)[::-1]
     for state in _RANKS:
         for key in weakest_first:
             rejected |= rejecting(index, key, state)
-    required = [need for need in sorted(needs) if _rejects_unlisted(index, need)]
+    required = [need for need in sorted(needs) if index.rejects(need.driver, index.unlisted)]
     if not required:
         return FilterAnswer(rejected)
     return _allowed_only(index, required, rejected)
@@ -72,29 +67,27 @@ def _storage_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> Filter
 
 def rejecting(index: HealthIndex, key: StorageKey, state: State) -> dict[str, Rejection]:
     """Nodes that list `key` in `state` and are rejected for it."""
-    policy = index.policy.of(key.driver)
-    if state is State.UNKNOWN and Treatment.REJECT not in (policy.unknown, policy.stale):
+    if state is State.UNKNOWN and not _rejects_unknown(index, key.driver):
         return {}
     nodes = index.in_state(key, state)
-    judged: dict[int, Rejection | None] = {}  # by identity: there is one Health for each combination of values
-    found: dict[str, Rejection] = {}
-    for node, health in nodes.items():
-        if id(health) not in judged:
-            rejected = treatment(health, policy) is Treatment.REJECT
-            judged[id(health)] = reject(health, key.driver) if rejected else None
-        rejection = judged[id(health)]
-        if rejection is not None:
-            found[node] = rejection
-    return found
+    judged = {health: reject(health, key.driver) for health in set(nodes.values()) if index.rejects(key.driver, health)}
+    return {node: judged[health] for node, health in nodes.items() if health in judged} if judged else {}
+
+
+def _broken(index: HealthIndex, key: StorageKey) -> Iterable[str]:
+    """Nodes that are rejected as unhealthy in `key`."""
+    if index.breaker_open(key.driver):
+        return rejecting(index, key, State.UNHEALTHY)
+    return index.in_state(key, State.UNHEALTHY)
+
+
+def _rejects_unknown(index: HealthIndex, driver: str) -> bool:
+    return index.rejects(driver, NOT_OBSERVED) or index.rejects(driver, STALE)
 
 
 def _by_precedence(needs: tuple[StorageKey, ...]) -> list[StorageKey]:
     keys = {key for need in needs for key in levels(need)}
     return sorted(keys, key=lambda key: (key.driver, not key.backend, key.backend))
-
-
-def _rejects_unlisted(index: HealthIndex, need: StorageKey) -> bool:
-    return treatment(index.unlisted, index.policy.of(need.driver)) is Treatment.REJECT
 
 
 def _allowed_only(index: HealthIndex, required: list[StorageKey], rejected: dict[str, Rejection]) -> FilterAnswer:

@@ -34,6 +34,7 @@ class StorageStatus(NamedTuple):
     `reason` is None only for HEALTHY. `since_epoch_s` is when the state began by the node's clock (seconds since
     1970) and `latency_s` the last probe's duration; both inform people, no decision compares them with our clock.
     `used` and `inodes_used` are the shares (0-1) of space and inodes in use on its fullest filesystem on this node.
+    Of a driver (no backend): `attach_limit` is how many volumes it can attach to this node, `attached` how many are.
     """
 
     # A named tuple, because every report makes some ten of these and a frozen dataclass takes four times as long.
@@ -47,6 +48,8 @@ class StorageStatus(NamedTuple):
     latency_s: float | None = None
     used: float | None = None
     inodes_used: float | None = None
+    attach_limit: int | None = None
+    attached: int | None = None
 
 
 class VolumeStatus(NamedTuple):

@@ -2,8 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from leadsman.domain.report import StorageKey
+
+NEAR_ZONE = "leadsman.dev/near-zone"
+NEAR_REGION = "leadsman.dev/near-region"
+"""Pod annotations that say where its data is, instead of its volumes' topology."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,3 +34,28 @@ class Profile:
     labels: Mapping[str, str] = field(default_factory=dict)
     priority_class: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+class Near(NamedTuple):
+    """Where a pod's data is: zones and regions by their topology labels, sorted. Both empty: nowhere in particular."""
+
+    zones: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+
+
+NOWHERE = Near()
+"""A pod without data, or whose data may be reached from everywhere alike."""
+
+Needs = tuple[StorageKey, ...]
+"""The (driver, backend) pairs that a pod needs, sorted and without repeats."""
+
+
+class Question(NamedTuple):
+    """All that an answer of filter or scorer depends on: pods that ask the same get the same.
+
+    `rules` are positions among the rules of the service (those that require, or those that prefer), ascending.
+    """
+
+    needs: Needs
+    rules: tuple[int, ...] = ()
+    near: Near = NOWHERE

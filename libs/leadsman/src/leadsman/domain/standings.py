@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leadsman.domain.health import HOLDING, NOT_OBSERVED, Health, treatment
+from leadsman.domain.breaker import Breakers
+from leadsman.domain.changes import ChangeCounter
+from leadsman.domain.health import Health
 from leadsman.domain.report import StorageKey, VolumeKey
 from leadsman.domain.states import State
-from leadsman.domain.storage_policy import StoragePolicy, Treatment
+from leadsman.domain.storage_policy import StoragePolicy
 
 
 @dataclass(slots=True)
@@ -22,16 +24,16 @@ class _Volume:
 
 
 class Standings:
-    """Changed node by node; `changes` grows with every change, so that its value stands for one content.
+    """Changed node by node, in step with `breakers`; every change has a number of `changes`.
 
     `recovered` and `recovered_volumes` collect what fewer nodes reject than before.
     """
 
-    def __init__(self, policy: StoragePolicy, first_change: int) -> None:
-        self.changes = first_change
+    def __init__(self, breakers: Breakers, changes: ChangeCounter) -> None:
         self.recovered: set[StorageKey] = set()
         self.recovered_volumes: set[VolumeKey] = set()
-        self._policy = policy
+        self._breakers = breakers
+        self._changes = changes
         self._storages: dict[StorageKey, _Storage] = {}
         self._volumes: dict[VolumeKey, _Volume] = {}
         self._removed = 0
@@ -69,12 +71,11 @@ class Standings:
                 del storage.by_state[old.state]
         if new is not None:
             storage.by_state.setdefault(new.state, {})[node] = new
-        self.changes += 1
-        storage.changed = self.changes
+        storage.changed = self._changes.next()
         if not storage.by_state:
             del self._storages[key]
-            self._removed = self.changes
-        if self._rejects(key, old) and not self._rejects(key, new):
+            self._removed = storage.changed
+        if self._breakers.move(node, key, old, new):
             self.recovered.add(key)
 
     def move_volume(self, node: str, key: VolumeKey, new: Health | None) -> None:
@@ -82,8 +83,7 @@ class Standings:
         volume = self._volumes.get(key)
         if volume is None:
             volume = self._volumes[key] = _Volume()
-        self.changes += 1
-        volume.changed = self.changes
+        volume.changed = self._changes.next()
         if new is not None:
             volume.nodes[node] = new
             return
@@ -92,11 +92,17 @@ class Standings:
             del self._volumes[key]
         self.recovered_volumes.add(key)
 
-    def drop_all(self) -> None:
-        """Nothing counts any more, so whatever rejected has recovered."""
-        self.changes += 1
-        self.recovered |= {key for key, one in self._storages.items() if not HOLDING.isdisjoint(one.by_state)}
-        self.recovered_volumes |= self._volumes.keys()
+    def adopt(self, policy: StoragePolicy) -> None:
+        """Let the breakers count by another policy."""
+        self._breakers.adopt(policy)
+        for key, storage in self._storages.items():
+            for nodes in storage.by_state.values():
+                for node, health in nodes.items():
+                    self._breakers.move(node, key, None, health)
+
+    def rejected(self) -> dict[StorageKey, set[str]]:
+        """By key, the nodes that list it and are rejected for it."""
+        return {key: self._rejected_at(key, storage) for key, storage in self._storages.items()}
 
     def take_recovered(self) -> set[str]:
         """The names of what `recovered` and `recovered_volumes` hold, which are empty afterwards."""
@@ -105,5 +111,10 @@ class Standings:
         self.recovered_volumes.clear()
         return names
 
-    def _rejects(self, key: StorageKey, one: Health | None) -> bool:
-        return treatment(one or NOT_OBSERVED, self._policy.of(key.driver)) is Treatment.REJECT
+    def _rejected_at(self, key: StorageKey, storage: _Storage) -> set[str]:
+        found: set[str] = set()
+        for nodes in storage.by_state.values():
+            rejected = {health for health in set(nodes.values()) if self._breakers.rejects(key.driver, health)}
+            if rejected:
+                found |= {node for node, health in nodes.items() if health in rejected}
+        return found

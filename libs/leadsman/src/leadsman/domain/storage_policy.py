@@ -45,6 +45,27 @@ class DriverPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class BreakerPolicy:
+    """When a mass of bad verdicts is taken for a failure of monitoring and not of storage.
+
+    The breaker of a driver opens when, of at least `min_nodes` nodes that have the driver, more than `share` (0-1)
+    would be rejected on control-plane evidence alone. A share of 1 never opens it.
+
+    Raises:
+        ConfigError: a number that cannot work.
+    """
+
+    share: float = 0.8
+    min_nodes: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ConfigError("breaker.share must be more than 0 and at most 1; 1 never opens the breaker")
+        if self.min_nodes < 1:
+            raise ConfigError("breaker.minNodes must be 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
 class StoragePolicy:
     """Treatment of every driver: `default`, and `drivers` for those that differ from it.
 
@@ -57,6 +78,7 @@ class StoragePolicy:
     default: DriverPolicy = field(default_factory=DriverPolicy)
     drivers: Mapping[str, DriverPolicy] = field(default_factory=dict)
     bus_frozen_max_age_s: float = 900.0
+    breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
 
     def __post_init__(self) -> None:
         if self.bus_frozen_max_age_s < 0:

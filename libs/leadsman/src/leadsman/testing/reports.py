@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.reasons import Reason, evidence_of
 from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus, VolumeStatus
@@ -49,7 +50,7 @@ def report(
 
 def index_of(policy: StoragePolicy | None = None, **nodes: list[StorageStatus]) -> HealthIndex:
     """An index that has just heard of `nodes`, each by name with what it lists."""
-    index = HealthIndex(policy or StoragePolicy())
+    index = HealthIndex(policy or StoragePolicy(), ChangeCounter())
     for node, statuses in nodes.items():
         index.apply(report(node, *statuses), 0, 0)
     return index

@@ -7,6 +7,8 @@ By `--protocol` it is one of these to whoever connects:
 * `greeting`: sends a line of its own and closes;
 * `silent`: accepts and never says anything, like a server that is frozen or cut off behind its load balancer.
 
+With `--delay` it takes so long over everything it says, one client after the other.
+
 SIGUSR1 makes new connects time out: it stops accepting and fills its own accept queue, after which the kernel drops
 further SYNs; those who are connected are not served either. SIGUSR2 mends it. SIGSTOP does not: the kernel goes on
 completing handshakes for a frozen server until its queue is full (facts: storage-health 0.2). Killed, its port refuses.
@@ -17,6 +19,7 @@ import select
 import signal
 import socket
 import struct
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -65,11 +68,17 @@ def _reply(call: bytes) -> bytes:
 
 
 class Connection:
-    """One client, with what it has sent and has not been answered."""
+    """One client, with what it has sent and has not been answered; `say` takes `delay_s` seconds."""
 
-    def __init__(self, client: socket.socket) -> None:
+    def __init__(self, client: socket.socket, delay_s: float) -> None:
         self.socket = client
         self.pending = b""
+        self._delay_s = delay_s
+
+    def say(self, data: bytes) -> None:
+        """Send `data` to the client."""
+        time.sleep(self._delay_s)
+        self.socket.sendall(data)
 
 
 Serve = Callable[[Connection], bool]
@@ -85,7 +94,8 @@ def serve_nfs(connection: Connection) -> bool:
     if answered is None:
         return False
     replies, connection.pending = answered
-    connection.socket.sendall(replies)
+    if replies:
+        connection.say(replies)
     return True
 
 
@@ -97,14 +107,14 @@ def serve_silence(connection: Connection) -> bool:
 def serve_ceph(connection: Connection) -> bool:
     """Send the banner first of all."""
     if not connection.pending:
-        connection.socket.sendall(CEPH_BANNER)
+        connection.say(CEPH_BANNER)
         connection.pending = CEPH_BANNER
     return serve_silence(connection)
 
 
 def serve_greeting(connection: Connection) -> bool:
     """Greet and close."""
-    connection.socket.sendall(GREETING)
+    connection.say(GREETING)
     return False
 
 
@@ -127,7 +137,7 @@ def _received(connection: Connection) -> bytes | None:
 class Backend:
     """One listening socket and its clients, served by `run` in the calling thread."""
 
-    def __init__(self, host: str, port: int, serve: Serve = serve_nfs) -> None:
+    def __init__(self, host: str, port: int, serve: Serve = serve_nfs, delay_s: float = 0.0) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.socket(family)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -135,6 +145,7 @@ class Backend:
         self._listener.settimeout(0)
         self._listener.listen(128)
         self._serve = serve
+        self._delay_s = delay_s
         self._clients: dict[socket.socket, Connection] = {}
         self._fillers: list[socket.socket] = []
         self._signals: list[int] = []
@@ -167,7 +178,7 @@ class Backend:
         except OSError:  # the client went away; servers live with that
             return
         client.settimeout(0)
-        self._clients[client] = Connection(client)
+        self._clients[client] = Connection(client, self._delay_s)
         self._attend(self._clients[client])
 
     def _attend(self, connection: Connection) -> None:
@@ -214,12 +225,13 @@ class Backend:
 @click.option(
     "--protocol", type=click.Choice(list(PROTOCOLS)), default="nfs", show_default=True, help="What it speaks."
 )
-def main(*, listen: str, protocol: str) -> None:
+@click.option("--delay", type=click.FloatRange(0), default=0.0, help="Seconds before everything it says.")
+def main(*, listen: str, protocol: str, delay: float) -> None:
     """Serve TCP connections, or on SIGUSR1 let them time out."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="--listen")
-    backend = Backend(host.strip("[]"), int(port), PROTOCOLS[protocol])
+    backend = Backend(host.strip("[]"), int(port), PROTOCOLS[protocol], delay)
     click.echo(f"listening on {host}:{backend.port}")
     backend.run()
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from leadsman.v1 import requirements_pb2 as leadsman_dot_v1_dot_requirements__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leadsman/v1/filter.proto\x12\x0bleadsman.v1\x1a\x1eleadsman/v1/requirements.proto\"\xa1\x01\n\rFilterRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12%\n\x07profile\x18\x02 \x01(\x0b\x32\x14.leadsman.v1.Profile\x12.\n\x0crequirements\x18\x03 \x03(\x0b\x32\x18.leadsman.v1.Requirement\x12\x18\n\x10known_generation\x18\x04 \x01(\x04\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\"\xa3\x02\n\x0e\x46ilterResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12#\n\x05hello\x18\x03 \x01(\x0b\x32\x12.leadsman.v1.HelloH\x00\x12+\n\tunchanged\x18\x04 \x01(\x0b\x32\x16.leadsman.v1.UnchangedH\x00\x12,\n\x08rejected\x18\x05 \x01(\x0b\x32\x18.leadsman.v1.NodeReasonsH\x00\x12,\n\x07\x61llowed\x18\x06 \x01(\x0b\x32\x19.leadsman.v1.AllowedNodesH\x00\x12\x0e\n\x06\x66rozen\x18\x07 \x01(\x08\x12)\n\x07volumes\x18\x08 \x01(\x0b\x32\x18.leadsman.v1.NodeReasonsB\x08\n\x06\x61nswer\"T\n\x0bNodeReasons\x12\x0f\n\x07reasons\x18\x01 \x03(\t\x12\x0f\n\x07\x64rivers\x18\x02 \x03(\t\x12\r\n\x05nodes\x18\x03 \x01(\t\x12\x14\n\x0creason_index\x18\x04 \x01(\x0c\"i\n\x0c\x41llowedNodes\x12\r\n\x05nodes\x18\x01 \x01(\t\x12*\n\x08rejected\x18\x02 \x01(\x0b\x32\x18.leadsman.v1.NodeReasons\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0e\n\x06\x64river\x18\x04 \x01(\t2V\n\rFilterService\x12\x45\n\x06\x46ilter\x12\x1a.leadsman.v1.FilterRequest\x1a\x1b.leadsman.v1.FilterResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leadsman/v1/filter.proto\x12\x0bleadsman.v1\x1a\x1eleadsman/v1/requirements.proto\"\xb1\x01\n\rFilterRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12%\n\x07profile\x18\x02 \x01(\x0b\x32\x14.leadsman.v1.Profile\x12.\n\x0crequirements\x18\x03 \x03(\x0b\x32\x18.leadsman.v1.Requirement\x12\x18\n\x10known_generation\x18\x04 \x01(\x04\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\x12\x0e\n\x06policy\x18\x06 \x01(\t\"\x83\x03\n\x0e\x46ilterResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12#\n\x05hello\x18\x03 \x01(\x0b\x32\x12.leadsman.v1.HelloH\x00\x12+\n\tunchanged\x18\x04 \x01(\x0b\x32\x16.leadsman.v1.UnchangedH\x00\x12,\n\x08rejected\x18\x05 \x01(\x0b\x32\x18.leadsman.v1.NodeReasonsH\x00\x12,\n\x07\x61llowed\x18\x06 \x01(\x0b\x32\x19.leadsman.v1.AllowedNodesH\x00\x12\x0e\n\x06\x66rozen\x18\x07 \x01(\x08\x12)\n\x07volumes\x18\x08 \x01(\x0b\x32\x18.leadsman.v1.NodeReasons\x12+\n\x06shadow\x18\t \x01(\x0b\x32\x1b.leadsman.v1.ShadowVerdicts\x12\x0f\n\x07\x64ry_run\x18\n \x01(\x08\x12\x0e\n\x06policy\x18\x0b \x01(\t\x12\x10\n\x08\x64\x65graded\x18\x0c \x03(\tB\x08\n\x06\x61nswer\"t\n\x0eShadowVerdicts\x12,\n\x08rejected\x18\x01 \x01(\x0b\x32\x18.leadsman.v1.NodeReasonsH\x00\x12,\n\x07\x61llowed\x18\x02 \x01(\x0b\x32\x19.leadsman.v1.AllowedNodesH\x00\x42\x06\n\x04\x66orm\"i\n\x0bNodeReasons\x12\x0f\n\x07reasons\x18\x01 \x03(\t\x12\x10\n\x08subjects\x18\x02 \x03(\t\x12\r\n\x05nodes\x18\x03 \x01(\t\x12\x14\n\x0creason_index\x18\x04 \x01(\x0c\x12\x12\n\nresolvable\x18\x05 \x03(\x08\"~\n\x0c\x41llowedNodes\x12\r\n\x05nodes\x18\x01 \x01(\t\x12*\n\x08rejected\x18\x02 \x01(\x0b\x32\x18.leadsman.v1.NodeReasons\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12\x12\n\nresolvable\x18\x05 \x01(\x08\x32V\n\rFilterService\x12\x45\n\x06\x46ilter\x12\x1a.leadsman.v1.FilterRequest\x1a\x1b.leadsman.v1.FilterResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,13 +33,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'leadsman.v1.filter_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FILTERREQUEST']._serialized_start=74
-  _globals['_FILTERREQUEST']._serialized_end=235
-  _globals['_FILTERRESPONSE']._serialized_start=238
-  _globals['_FILTERRESPONSE']._serialized_end=529
-  _globals['_NODEREASONS']._serialized_start=531
-  _globals['_NODEREASONS']._serialized_end=615
-  _globals['_ALLOWEDNODES']._serialized_start=617
-  _globals['_ALLOWEDNODES']._serialized_end=722
-  _globals['_FILTERSERVICE']._serialized_start=724
-  _globals['_FILTERSERVICE']._serialized_end=810
+  _globals['_FILTERREQUEST']._serialized_end=251
+  _globals['_FILTERRESPONSE']._serialized_start=254
+  _globals['_FILTERRESPONSE']._serialized_end=641
+  _globals['_SHADOWVERDICTS']._serialized_start=643
+  _globals['_SHADOWVERDICTS']._serialized_end=759
+  _globals['_NODEREASONS']._serialized_start=761
+  _globals['_NODEREASONS']._serialized_end=866
+  _globals['_ALLOWEDNODES']._serialized_start=868
+  _globals['_ALLOWEDNODES']._serialized_end=994
+  _globals['_FILTERSERVICE']._serialized_start=996
+  _globals['_FILTERSERVICE']._serialized_end=1082
 # @@protoc_insertion_point(module_scope)

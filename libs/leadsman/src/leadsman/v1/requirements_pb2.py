@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eleadsman/v1/requirements.proto\x12\x0bleadsman.v1\"\x85\x02\n\x07Profile\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x30\n\x06labels\x18\x02 \x03(\x0b\x32 .leadsman.v1.Profile.LabelsEntry\x12\x16\n\x0epriority_class\x18\x03 \x01(\t\x12:\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32%.leadsman.v1.Profile.AnnotationsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Q\n\x0bRequirement\x12\x0e\n\x06\x64river\x18\x01 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x02 \x01(\t\x12\x0e\n\x06volume\x18\x03 \x01(\t\x12\x11\n\tread_only\x18\x04 \x01(\x08\"A\n\x05Hello\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x15\n\rpod_selectors\x18\x02 \x03(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\"\x0b\n\tUnchangedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eleadsman/v1/requirements.proto\x12\x0bleadsman.v1\"\x85\x02\n\x07Profile\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x30\n\x06labels\x18\x02 \x03(\x0b\x32 .leadsman.v1.Profile.LabelsEntry\x12\x16\n\x0epriority_class\x18\x03 \x01(\t\x12:\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32%.leadsman.v1.Profile.AnnotationsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Q\n\x0bRequirement\x12\x0e\n\x06\x64river\x18\x01 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x02 \x01(\t\x12\x0e\n\x06volume\x18\x03 \x01(\t\x12\x11\n\tread_only\x18\x04 \x01(\x08\"\xee\x01\n\x05Hello\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12+\n\tselectors\x18\x04 \x03(\x0b\x32\x18.leadsman.v1.PodSelector\x12\x0e\n\x06policy\x18\x05 \x01(\t\x12\x45\n\x12\x62\x61\x63kend_attributes\x18\x06 \x03(\x0b\x32).leadsman.v1.Hello.BackendAttributesEntry\x1a\x38\n\x16\x42\x61\x63kendAttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x02\x10\x03\"\x96\x01\n\x0bPodSelector\x12)\n\x06labels\x18\x01 \x03(\x0b\x32\x19.leadsman.v1.SelectorTerm\x12.\n\x0b\x61nnotations\x18\x02 \x03(\x0b\x32\x19.leadsman.v1.SelectorTerm\x12\x12\n\nnamespaces\x18\x03 \x03(\t\x12\x18\n\x10priority_classes\x18\x04 \x03(\t\"=\n\x0cSelectorTerm\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08operator\x18\x02 \x01(\t\x12\x0e\n\x06values\x18\x03 \x03(\t\"\x0b\n\tUnchangedb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROFILE_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_PROFILE_ANNOTATIONSENTRY']._loaded_options = None
   _globals['_PROFILE_ANNOTATIONSENTRY']._serialized_options = b'8\001'
+  _globals['_HELLO_BACKENDATTRIBUTESENTRY']._loaded_options = None
+  _globals['_HELLO_BACKENDATTRIBUTESENTRY']._serialized_options = b'8\001'
   _globals['_PROFILE']._serialized_start=48
   _globals['_PROFILE']._serialized_end=309
   _globals['_PROFILE_LABELSENTRY']._serialized_start=212
@@ -43,8 +45,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROFILE_ANNOTATIONSENTRY']._serialized_end=309
   _globals['_REQUIREMENT']._serialized_start=311
   _globals['_REQUIREMENT']._serialized_end=392
-  _globals['_HELLO']._serialized_start=394
-  _globals['_HELLO']._serialized_end=459
-  _globals['_UNCHANGED']._serialized_start=461
-  _globals['_UNCHANGED']._serialized_end=472
+  _globals['_HELLO']._serialized_start=395
+  _globals['_HELLO']._serialized_end=633
+  _globals['_HELLO_BACKENDATTRIBUTESENTRY']._serialized_start=571
+  _globals['_HELLO_BACKENDATTRIBUTESENTRY']._serialized_end=627
+  _globals['_PODSELECTOR']._serialized_start=636
+  _globals['_PODSELECTOR']._serialized_end=786
+  _globals['_SELECTORTERM']._serialized_start=788
+  _globals['_SELECTORTERM']._serialized_end=849
+  _globals['_UNCHANGED']._serialized_start=851
+  _globals['_UNCHANGED']._serialized_end=862
 # @@protoc_insertion_point(module_scope)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from leadsman.v1 import requirements_pb2 as leadsman_dot_v1_dot_requirements__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leadsman/v1/scorer.proto\x12\x0bleadsman.v1\x1a\x1eleadsman/v1/requirements.proto\"\xa0\x01\n\x0cScoreRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12%\n\x07profile\x18\x02 \x01(\x0b\x32\x14.leadsman.v1.Profile\x12.\n\x0crequirements\x18\x03 \x03(\x0b\x32\x18.leadsman.v1.Requirement\x12\x18\n\x10known_generation\x18\x04 \x01(\x04\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\"\xc6\x01\n\rScoreResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12#\n\x05hello\x18\x03 \x01(\x0b\x32\x12.leadsman.v1.HelloH\x00\x12+\n\tunchanged\x18\x04 \x01(\x0b\x32\x16.leadsman.v1.UnchangedH\x00\x12)\n\x06scores\x18\x05 \x01(\x0b\x32\x17.leadsman.v1.NodeScoresH\x00\x12\x0e\n\x06\x66rozen\x18\x06 \x01(\x08\x42\x08\n\x06\x61nswer\"B\n\nNodeScores\x12\r\n\x05nodes\x18\x01 \x01(\t\x12\x0e\n\x06scores\x18\x02 \x01(\x0c\x12\x15\n\rdefault_score\x18\x03 \x01(\r2S\n\rScorerService\x12\x42\n\x05Score\x12\x19.leadsman.v1.ScoreRequest\x1a\x1a.leadsman.v1.ScoreResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leadsman/v1/scorer.proto\x12\x0bleadsman.v1\x1a\x1eleadsman/v1/requirements.proto\"\xda\x01\n\x0cScoreRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12%\n\x07profile\x18\x02 \x01(\x0b\x32\x14.leadsman.v1.Profile\x12.\n\x0crequirements\x18\x03 \x03(\x0b\x32\x18.leadsman.v1.Requirement\x12\x18\n\x10known_generation\x18\x04 \x01(\x04\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\x12\x0e\n\x06policy\x18\x06 \x01(\t\x12\x12\n\nnear_zones\x18\x07 \x03(\t\x12\x14\n\x0cnear_regions\x18\x08 \x03(\t\"\xf9\x01\n\rScoreResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12#\n\x05hello\x18\x03 \x01(\x0b\x32\x12.leadsman.v1.HelloH\x00\x12+\n\tunchanged\x18\x04 \x01(\x0b\x32\x16.leadsman.v1.UnchangedH\x00\x12)\n\x06scores\x18\x05 \x01(\x0b\x32\x17.leadsman.v1.NodeScoresH\x00\x12\x0e\n\x06\x66rozen\x18\x06 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\x10\n\x08\x64\x65graded\x18\t \x03(\tB\x08\n\x06\x61nswer\"\x81\x01\n\nNodeScores\x12\r\n\x05nodes\x18\x01 \x01(\t\x12\x0e\n\x06scores\x18\x02 \x01(\x0c\x12\x15\n\rdefault_score\x18\x03 \x01(\r\x12\x0c\n\x04\x63\x61ps\x18\x04 \x01(\x0c\x12/\n\ncomponents\x18\x05 \x03(\x0b\x32\x1b.leadsman.v1.ScoreComponent\">\n\x0eScoreComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\x01\x12\x0e\n\x06values\x18\x03 \x01(\x0c\x32S\n\rScorerService\x12\x42\n\x05Score\x12\x19.leadsman.v1.ScoreRequest\x1a\x1a.leadsman.v1.ScoreResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,11 +33,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'leadsman.v1.scorer_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SCOREREQUEST']._serialized_start=74
-  _globals['_SCOREREQUEST']._serialized_end=234
-  _globals['_SCORERESPONSE']._serialized_start=237
-  _globals['_SCORERESPONSE']._serialized_end=435
-  _globals['_NODESCORES']._serialized_start=437
-  _globals['_NODESCORES']._serialized_end=503
-  _globals['_SCORERSERVICE']._serialized_start=505
-  _globals['_SCORERSERVICE']._serialized_end=588
+  _globals['_SCOREREQUEST']._serialized_end=292
+  _globals['_SCORERESPONSE']._serialized_start=295
+  _globals['_SCORERESPONSE']._serialized_end=544
+  _globals['_NODESCORES']._serialized_start=547
+  _globals['_NODESCORES']._serialized_end=676
+  _globals['_SCORECOMPONENT']._serialized_start=678
+  _globals['_SCORECOMPONENT']._serialized_end=740
+  _globals['_SCORERSERVICE']._serialized_start=742
+  _globals['_SCORERSERVICE']._serialized_end=825
 # @@protoc_insertion_point(module_scope)
