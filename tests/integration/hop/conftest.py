@@ -50,11 +50,17 @@ class Stream(Generic[Q, R]):
         self.call = call
         self.make = make
         self.asked = 0
+        self.policy = ""
 
     async def ask(self, *storages: str, known: int = 0) -> R:
-        """The reply to a question about `driver`, `driver/backend` or `driver/backend/volume` storages."""
+        """The reply to a question about `driver`, `driver/backend` or `driver/backend/volume` storages.
+
+        Like a gateway, it says which policy the answer that it knows belongs to.
+        """
         await self.send(*storages, known=known)
-        return await self.read()
+        reply = await self.read()
+        self.policy = reply.policy  # type: ignore[attr-defined]
+        return reply
 
     async def send(self, *storages: str, known: int = 0) -> None:
         self.asked += 1
@@ -62,7 +68,7 @@ class Stream(Generic[Q, R]):
             requirements_pb2.Requirement(driver=driver, backend=backend, volume=volume)
             for driver, backend, volume in ((*storage.split("/"), "", "")[:3] for storage in storages)
         ]
-        await self.call.write(self.make(id=self.asked, requirements=needs, known_generation=known))
+        await self.call.write(self.make(id=self.asked, requirements=needs, known_generation=known, policy=self.policy))
 
     async def read(self) -> R:
         async with asyncio.timeout(10):
@@ -174,6 +180,17 @@ class Fleet:
         await eventually(listening, f"{component} listens")
         service.ports = json.loads(ports.read_bytes())
         return service
+
+    def policy(self, **default: str) -> Path:
+        """A policy file with `default` as treatment of every driver."""
+        path = self._directory / "policy.yaml"
+        document = {
+            "apiVersion": "leadsman.dev/v1alpha1",
+            "kind": "SchedulingPolicy",
+            "storage": {"default": default},
+        }
+        path.write_text(json.dumps(document))  # JSON is YAML
+        return path
 
     async def client(self) -> Client:
         if self._client is None or not self._client.is_connected:

@@ -11,18 +11,20 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
+from leadsman.domain.changes import ChangeCounter
+from leadsman.domain.fact_index import FactIndex
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.rejections import filter_answer, volume_rejections
+from leadsman.domain.policy import SchedulingPolicy
 from leadsman.domain.report import NodeReport, VolumeStatus
-from leadsman.domain.scores import score_answer
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import StoragePolicy
-from leadsman.runtime.hop.answers import AnswerCache, Render, Volumes
-from leadsman.runtime.hop.service import HopMethod, HopService
+from leadsman.runtime.hop.answers import AnswerCache, Volumes
+from leadsman.runtime.hop.service import HopMethod, HopService, InForce
 from leadsman.testing.reports import report, status, volume
 from leadsman.v1 import filter_pb2, requirements_pb2, scorer_pb2
-from leadsman.wire.hop import encode_filter_answer, encode_score_answer, pack_rejections
 from leadsman.wire.report import decode_report, encode_report
+from leadsman_filter.view import FilterView, render_volumes
+from leadsman_scorer.view import ScorerView
 
 pytestmark = pytest.mark.integration
 NODES = 5_000
@@ -42,11 +44,19 @@ def node_report(number: int, seq: int, state: State = State.HEALTHY) -> NodeRepo
     )
 
 
-def full_index() -> HealthIndex:
-    index = HealthIndex(StoragePolicy())
-    for number in range(NODES):
-        index.apply(node_report(number, 1), 0, 0)
-    return index
+class Cluster:
+    """All that a service keeps of the nodes."""
+
+    def __init__(self) -> None:
+        self.changes = ChangeCounter()
+        self.index = HealthIndex(StoragePolicy(), self.changes)
+        self.facts = FactIndex(StoragePolicy())
+        for number in range(NODES):
+            self.apply(node_report(number, 1), 0, 0)
+
+    def apply(self, report: NodeReport, age_s: float, now_s: float) -> None:
+        self.index.apply(report, age_s, now_s)
+        self.facts.apply(report, age_s, now_s)
 
 
 def cpu_us(label: str, times: int, call: Callable[[int], object]) -> float:
@@ -63,7 +73,7 @@ def cpu_us(label: str, times: int, call: Callable[[int], object]) -> float:
 
 def test_cost_of_a_report() -> None:
     """A heartbeat without news, and a change of one state, from bytes to being in force."""
-    index = full_index()
+    cluster = Cluster()
     same = [encode_report(node_report(number, 2)) for number in range(NODES)]
     flips = [
         [encode_report(node_report(number, 3, state)) for number in range(NODES)]
@@ -71,37 +81,43 @@ def test_cost_of_a_report() -> None:
     ]
     print(f"\n{len(same[1])} bytes with 5 storages, {NODES} nodes")
     decode = cpu_us("decode a report", NODES, lambda number: decode_report(same[number]))
-    beat = cpu_us("decode and apply, no news", NODES, lambda number: index.apply(decode_report(same[number]), 0, 1))
+    beat = cpu_us("decode and apply, no news", NODES, lambda number: cluster.apply(decode_report(same[number]), 0, 1))
     change = cpu_us(
         "decode and apply, one state flips",
         2 * NODES,
-        lambda number: index.apply(decode_report(flips[number // NODES][number % NODES]), 0, 1),
+        lambda number: cluster.apply(decode_report(flips[number // NODES][number % NODES]), 0, 1),
     )
-    ticks = cpu_us("tick with all nodes fresh", 1000, lambda number: index.tick(2 + number / 1e6, lambda _: 0.0))
-    aged = full_index()
-    cpu_us("tick that ages every node (once)", 1, lambda _: aged.tick(31.0, lambda _: 31.0))
+    ticks = cpu_us(
+        "tick with all nodes fresh", 1000, lambda number: cluster.index.tick(2 + number / 1e6, lambda _: 0.0)
+    )
+    aged = Cluster()
+    cpu_us("tick that ages every node (once)", 1, lambda _: aged.index.tick(31.0, lambda _: 31.0))
     assert max(decode, beat, change) < 200
     assert ticks < 200
 
 
-def of_volumes(index: HealthIndex, volumes: Volumes) -> bytes:
-    rejected = pack_rejections(volume_rejections(index, volumes))
-    return filter_pb2.FilterResponse(volumes=rejected).SerializeToString()
-
-
-def service_of(component: str, index: HealthIndex) -> HopService:
+def service_of(component: str, cluster: Cluster) -> HopService:
     filters = HopMethod("filter", "s", "m", filter_pb2.FilterRequest.FromString, filter_pb2.FilterResponse)
     scores = HopMethod("scorer", "s", "m", scorer_pb2.ScoreRequest.FromString, scorer_pb2.ScoreResponse)
-    render: Render = lambda index, needs: encode_filter_answer(0, 0, filter_answer(index, needs)).SerializeToString()  # noqa: E731
-    if component == "scorer":
-        render = lambda index, needs: encode_score_answer(0, 0, score_answer(index, needs)).SerializeToString()  # noqa: E731
+    make_view = FilterView if component == "filter" else ScorerView
+    policy = SchedulingPolicy()
+    view = make_view(cluster.index, cluster.facts, cluster.changes, policy)
+    for _ in view.fill():
+        pass
+    index = cluster.index
+    volumes: AnswerCache[Volumes] = AnswerCache(
+        cluster.changes, lambda asked: render_volumes(index, asked), index.generation_of_volumes
+    )
     return HopService(
         filters if component == "filter" else scores,
-        AnswerCache(index, render, index.generation),
-        volumes=AnswerCache(index, of_volumes, index.generation_of_volumes) if component == "filter" else None,
+        InForce(policy, view),
+        AnswerCache(cluster.changes, view.render, view.generation),
+        index=index,
+        volumes=volumes if component == "filter" else None,
         opened=asyncio.Event(),
         instance="me",
         frozen=lambda: False,
+        degraded=list,
         registry=CollectorRegistry(),
     )
 
@@ -109,8 +125,8 @@ def service_of(component: str, index: HealthIndex) -> HopService:
 @pytest.mark.parametrize("component", ["filter", "scorer"])
 def test_cost_of_a_request(component: str) -> None:
     """With the answer at hand, with the gateway holding it already, and after a change."""
-    index = full_index()
-    service = service_of(component, index)
+    cluster = Cluster()
+    service = service_of(component, cluster)
     request = filter_pb2.FilterRequest(
         id=1,
         profile=requirements_pb2.Profile(namespace="default", labels={"app": "db"}),
@@ -122,12 +138,14 @@ def test_cost_of_a_request(component: str) -> None:
     body = request.SerializeToString()
     first = service.reply(body)
     assert first is not None
-    request.known_generation = filter_pb2.FilterResponse.FromString(first).generation
+    request.policy = SchedulingPolicy().fingerprint
+    response = filter_pb2.FilterResponse if component == "filter" else scorer_pb2.ScoreResponse
+    request.known_generation = response.FromString(first).generation
     known = request.SerializeToString()
     print(f"\n{component}: answer of {len(first)} bytes for {NODES} nodes")
 
     def after_change(number: int) -> None:
-        index.apply(node_report(1, number, State.DEGRADED if number % 2 else State.UNHEALTHY), 0, 1)
+        cluster.apply(node_report(1, number, State.DEGRADED if number % 2 else State.UNHEALTHY), 0, 1)
         service.reply(body)
 
     cached = cpu_us("request, answer at hand", 2000, lambda _: service.reply(body))
@@ -145,7 +163,7 @@ def bad_volumes(number: int) -> list[VolumeStatus]:
 
 def test_cost_of_bad_volumes() -> None:
     """A hundred thousand of them: what a report costs that lists some, and a request that needs one."""
-    index = full_index()
+    cluster = Cluster()
     bodies = {
         seq: [
             encode_report(dataclasses.replace(node_report(number, seq), bad_volumes=tuple(bad_volumes(number))))
@@ -156,13 +174,13 @@ def test_cost_of_bad_volumes() -> None:
     print(f"\n{len(bodies[2][1])} bytes with 5 storages and 21 bad volumes, {NODES} nodes")
     started = time.process_time()
     for body in bodies[2]:
-        index.apply(decode_report(body), 0, 1)
+        cluster.apply(decode_report(body), 0, 1)
     turned = (time.process_time() - started) / NODES * 1e6
     print(f"{'decode and apply, 21 volumes turn bad':<58} {turned:8.1f} us")
     beat = cpu_us(
-        "decode and apply, no news", NODES, lambda number: index.apply(decode_report(bodies[3][number]), 0, 1)
+        "decode and apply, no news", NODES, lambda number: cluster.apply(decode_report(bodies[3][number]), 0, 1)
     )
-    service = service_of("filter", index)
+    service = service_of("filter", cluster)
 
     def ask(name: str) -> bytes:
         need = requirements_pb2.Requirement(driver="nfs.csi.k8s.io", backend="a.example", volume=name)
@@ -172,5 +190,5 @@ def test_cost_of_bad_volumes() -> None:
         body = ask(name)
         cost = cpu_us(f"request, volume {words}", 500, lambda _, body=body: service.reply(body))  # type: ignore[misc]
         assert cost < 10_000
-    assert len(index.volumes()) == 20 * NODES + 1
+    assert len(cluster.index.volumes()) == 20 * NODES + 1
     assert max(turned, beat) < 1000

@@ -124,7 +124,7 @@ async def test_a_wake_notice_is_published_after_the_smaller_set_is_in_force(flee
 
 async def test_without_nats_the_last_known_states_stand_and_answers_say_frozen(fleet: Any) -> None:
     """Ready stays ready, /readyz?verbose and metrics show the degradation, nothing ages, and it heals by itself."""
-    service = await fleet.start("filter", "--stale-after", "4s", "--hold-unhealthy", "0s")
+    service = await fleet.start("filter", "--policy", str(fleet.policy(staleAfter="4s", holdUnhealthy="0s")))
     await service.ready()
     stream = service.filter()
     await stream.read()
@@ -141,7 +141,7 @@ async def test_without_nats_the_last_known_states_stand_and_answers_say_frozen(f
         return bool((await stream.ask("nfs/a")).frozen)
 
     await fleet.eventually(frozen, "frozen")
-    while time.monotonic() < silent_since + 6:  # well beyond --stale-after
+    while time.monotonic() < silent_since + 6:  # well beyond staleAfter
         assert await rejected()
         await asyncio.sleep(0.1)
     assert await frozen()
@@ -167,7 +167,7 @@ async def test_without_nats_the_last_known_states_stand_and_answers_say_frozen(f
 
 async def test_silent_nodes_are_visible_everywhere(fleet: Any) -> None:
     """A metric, one log line and a degraded check that leaves the service ready; the wake is not called a recovery."""
-    service = await fleet.start("filter", "--stale-after", "1s", "--hold-unhealthy", "1s")
+    service = await fleet.start("filter", "--policy", str(fleet.policy(staleAfter="1s", holdUnhealthy="1s")))
     await service.ready()
     stream = service.filter()
     await stream.read()

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from leadsman.domain.states import State
-from leadsman.domain.verdicts import ScoreAnswer
 from leadsman.testing.reports import report, status
 from leadsman.wire.hop import decode_score_answer
 
@@ -24,7 +23,13 @@ async def test_scores_follow_the_reports(fleet: Any) -> None:
     assert (await stream.read()).hello.instance.startswith("scorer-")
 
     first = await stream.ask("nfs/a")
-    assert decode_score_answer(first) == ScoreAnswer({"node-1": 3, "node.2": 10}, 5)
+    answer = decode_score_answer(first)
+    assert dict(zip(answer.nodes, answer.caps, strict=True)) == {"node-1": 3, "node.2": 10}
+    scores = dict(zip(answer.nodes, answer.scores, strict=True))
+    assert scores["node-1"] == 3
+    assert 3 < scores["node.2"] <= 10
+    assert answer.default <= 5
+    assert [column.name for column in answer.columns] == ["storageLatency", "ioPressure", "capacity", "cpu", "memory"]
     assert (await stream.ask("nfs/a", known=first.generation)).WhichOneof("answer") == "unchanged"
 
     await fleet.publish(report("node-1", status("nfs", State.HEALTHY), status("nfs/a", State.HEALTHY), seq=2))
@@ -34,5 +39,6 @@ async def test_scores_follow_the_reports(fleet: Any) -> None:
         return reply if reply.WhichOneof("answer") == "scores" else None
 
     last = await fleet.eventually(better, "a new generation")
-    assert decode_score_answer(last).scores["node-1"] == 10
+    better_answer = decode_score_answer(last)
+    assert dict(zip(better_answer.nodes, better_answer.caps, strict=True))["node-1"] == 10
     assert await service.end() == 0, service.log.read_text()

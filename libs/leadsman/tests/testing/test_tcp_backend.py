@@ -6,6 +6,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -46,10 +47,11 @@ def test_half_a_call_waits_for_the_rest_and_what_is_no_call_is_no_call():
 
 
 @contextlib.contextmanager
-def backend(protocol: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def backend(protocol: str, delay: str = "0") -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A backend as a process, and its port."""
     command = [sys.executable, "-P", "-m", "leadsman.testing.tcp_backend", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen([*command, "--protocol", protocol], stdout=subprocess.PIPE, text=True) as process:
+    options = ["--protocol", protocol, "--delay", delay]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process, int(process.stdout.readline().rpartition(":")[2])
             process.terminate()
@@ -90,3 +92,13 @@ def test_other_servers_say_what_they_say(protocol, said):
             client.settimeout(0.1)
             with pytest.raises(TimeoutError):
                 client.recv(100)
+
+
+def test_a_slow_server_says_the_same_later():
+    """As storage that is far away or busy."""
+    with backend("nfs", delay="0.2") as (_, port):
+        started = time.monotonic()
+        with connected(port) as client:
+            client.sendall(call(4))
+            assert client.recv(100) == reply(0)
+            assert time.monotonic() - started >= 0.2

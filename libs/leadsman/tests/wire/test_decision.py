@@ -4,23 +4,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.wire.decision import DecisionRecord, decode_decision, encode_decision
+from leadsman.wire.decision import Breakdown, DecisionRecord, RejectedNodes, decode_decision, encode_decision
 from leadsman.wire.errors import WireError
 
+WORDS = st.text(max_size=8)
+GROUPS = st.lists(
+    st.builds(RejectedNodes, WORDS, WORDS, st.integers(1, 9_000), st.lists(WORDS, max_size=3)), max_size=2
+)
+COMPONENTS = st.dictionaries(WORDS, st.tuples(st.none() | st.floats(0, 1), st.floats(0, 10)), max_size=3)
 RECORDS = st.builds(
     DecisionRecord,
     at=st.floats(0, 1e10),
     verb=st.sampled_from(["filter", "prioritize", "preempt"]),
-    namespace=st.text(),
-    pod=st.text(),
-    uid=st.text(),
+    namespace=WORDS,
+    pod=WORDS,
+    uid=WORDS,
     outcome=st.sampled_from(["decided", "fast-path", "no-opinion", "failed-open", "failed-closed"]),
     candidates=st.integers(0, 10_000),
     rejected_total=st.integers(0, 10_000),
-    rejected=st.dictionaries(st.text(), st.text(), max_size=3),
-    scores=st.dictionaries(st.text(), st.integers(0, 10), max_size=3),
-    storages=st.lists(st.text(), max_size=3),
+    rejections=GROUPS,
+    shadow_total=st.integers(0, 10_000),
+    shadow=GROUPS,
+    scores=st.dictionaries(WORDS, st.integers(0, 10), max_size=3),
+    breakdown=st.dictionaries(
+        WORDS, st.builds(Breakdown, st.integers(0, 10), st.integers(0, 10), COMPONENTS), max_size=2
+    ),
+    storages=st.lists(WORDS, max_size=3),
     duration_ms=st.floats(0, 1e4),
+    mode=st.sampled_from(["enforce", "shadow"]),
+    policy=WORDS,
+    degraded=st.lists(WORDS, max_size=2),
     generation=st.integers(0, 2**62),
 )
 

@@ -16,6 +16,7 @@ from leadsman.wire.report import MAX_BODY_BYTES, MAX_STORAGES, MAX_VOLUMES, deco
 TEXT = st.text(max_size=12)
 SECONDS = st.floats(0, 1e9, allow_nan=False).map(lambda value: round(value, 3))
 SHARES = st.none() | st.floats(0, 1).map(lambda value: round(value, 4))
+SLOTS = st.none() | st.integers(0, 2**31 - 1)
 STATUSES = st.builds(
     StorageStatus,
     key=st.builds(StorageKey, TEXT, TEXT),
@@ -27,6 +28,8 @@ STATUSES = st.builds(
     latency_s=st.none() | SECONDS,
     used=SHARES,
     inodes_used=SHARES,
+    attach_limit=SLOTS,
+    attached=SLOTS,
 )
 VOLUMES = st.builds(
     VolumeStatus,
@@ -97,6 +100,9 @@ def body_with(**changes: object) -> bytes:
         ({"storages": [{"driver": "x", "used": -0.001}]}, "used"),
         ({"storages": [{"driver": "x", "used": 1.001}]}, "used"),
         ({"storages": [{"driver": "x", "inodes_used": 2}]}, "inodes_used"),
+        ({"storages": [{"driver": "x", "attach_limit": -1}]}, "attach_limit"),
+        ({"storages": [{"driver": "x", "attach_limit": 2**31}]}, "attach_limit"),
+        ({"storages": [{"driver": "x", "attached": 1.5}]}, "attached"),
         ({"scope": 5}, "scope"),
         ({"bad_volumes": [{"driver": "x"}]}, "volume"),
         ({"bad_volumes": [{"driver": "x", "volume": "pv", "since": -1}]}, "since"),
@@ -136,6 +142,14 @@ def test_words_of_a_newer_collector_are_never_read_as_healthy() -> None:
     assert (read.state, read.reason, read.evidence) == (State.UNKNOWN, Reason.UNRECOGNISED, Evidence.CONTROL_PLANE)
 
 
+def test_attach_slots_are_read_beside_words_of_a_newer_collector() -> None:
+    """The tolerant decoder knows them as well."""
+    storage = {"driver": "x", "state": "WOBBLY", "attach_limit": 39, "attached": 0}
+    (read,) = decode_report(body_with(storages=[storage])).storages
+
+    assert (read.attach_limit, read.attached) == (39, 0)
+
+
 def test_words_of_a_newer_collector_about_a_volume_are_never_read_as_healthy() -> None:
     """With storages in words of today or of tomorrow; what is left out is unknown as well."""
     told = {"driver": "x", "volume": "pv-1", "state": "WOBBLY", "reason": "SolarFlare", "colour": "red"}
@@ -162,7 +176,7 @@ def test_a_report_without_news_of_volumes_is_as_short_as_before() -> None:
     """What is usual is not written: most reports of most nodes are so."""
     body = encode_report(report("n1", status("nfs", State.HEALTHY)))
 
-    assert not any(word in body for word in (b"scope", b"bad_volumes", b"used"))
+    assert not any(word in body for word in (b"scope", b"bad_volumes", b"used", b"attach"))
     assert b"bad_volumes" in encode_report(report("n1", volumes=[volume("nfs/pv-1")]))
 
 

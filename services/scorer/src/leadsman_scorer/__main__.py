@@ -1,25 +1,43 @@
 """`leadsman-scorer`: ranks the nodes that the filter lets through."""
 
-from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.scores import score_answer
-from leadsman.runtime.hop.answers import Needs
+from collections.abc import Awaitable
+
+from leadsman.domain.requirements import Near
 from leadsman.runtime.hop.command import hop_command
-from leadsman.runtime.hop.process import HopDefinition
+from leadsman.runtime.hop.process import HopDefinition, HopParts
 from leadsman.runtime.hop.service import HopMethod
 from leadsman.v1.scorer_pb2 import ScoreRequest, ScoreResponse
-from leadsman.wire.hop import encode_score_answer
+from leadsman_scorer.metrics import UndecidedPreferences
+from leadsman_scorer.view import ScorerView
 
-METHOD = HopMethod("scorer", "leadsman.v1.ScorerService", "Score", ScoreRequest.FromString, ScoreResponse)
+
+def near_of(request: ScoreRequest) -> Near:
+    """Where the pod's data is."""
+    return Near(tuple(sorted(request.near_zones)), tuple(sorted(request.near_regions)))
+
+
+METHOD = HopMethod("scorer", "leadsman.v1.ScorerService", "Score", ScoreRequest.FromString, ScoreResponse, near=near_of)
 """The streaming method that this service answers."""
 
 
-def render(index: HealthIndex, needs: Needs) -> bytes:
-    """The encoded answer to `needs`."""
-    return encode_score_answer(0, 0, score_answer(index, needs)).SerializeToString()
+def extras(parts: HopParts) -> dict[str, Awaitable[None]]:
+    """Bring what load and latency have become in force once a second, and count what rules cannot decide."""
+
+    def view() -> ScorerView:
+        if not isinstance(parts.in_force.view, ScorerView):
+            raise TypeError("the scorer works with a view of its own")
+        return parts.in_force.view
+
+    def commit() -> None:
+        view().board.commit()
+
+    UndecidedPreferences(view, parts.registry)
+    parts.cache.after_tick = commit
+    return {}
 
 
 main = hop_command(
-    HopDefinition(METHOD, render),
+    HopDefinition(METHOD, ScorerView, extras),
     9301,
     """Tell gateways how well each node suits a pod, from 0 to 10.
 

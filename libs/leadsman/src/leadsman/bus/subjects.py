@@ -28,6 +28,9 @@ WAKE = "leadsman.v1.wake"
 BACKENDS = "leadsman.v1.backends"
 """The gateway's list of backends for the collectors; not stored."""
 
+POLICY = "leadsman.v1.policy"
+"""A request here is answered by every filter and scorer with the policy that it works by; not stored."""
+
 DECISION = "leadsman.v1.decision"
 """Prefix of the decision records, one token after it: the verb."""
 

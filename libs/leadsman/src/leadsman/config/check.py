@@ -23,6 +23,9 @@ _NAMES: dict[object, str] = {
 }
 
 
+_ABSENT = (types.NoneType, msgspec.UnsetType)
+
+
 class Checker:
     """Collects the problems of one tree; `check` may be called for any part of it."""
 
@@ -42,7 +45,8 @@ class Checker:
         elif origin in {list, tuple, set, frozenset}:
             self._check_list(value, typing.get_args(wanted)[0], path)
         elif isinstance(origin, type) and issubclass(origin, Mapping):
-            self._check_mapping(value, typing.get_args(wanted)[1], path)
+            keys, item = typing.get_args(wanted)
+            self._check_mapping(value, keys, item, path)
         elif origin is typing.Literal:
             self._check_choice(value, typing.get_args(wanted), path)
         elif isinstance(wanted, type) and issubclass(wanted, enum.Enum):
@@ -55,9 +59,9 @@ class Checker:
         self.problems.append(Problem(self._tree.line(path), dotted(path), words))
 
     def _check_optional(self, value: object, options: tuple[Any, ...], path: Path) -> None:
-        real = [option for option in options if option is not types.NoneType]
-        if value is None and len(real) < len(options):
+        if value is None and types.NoneType in options:
             return
+        real = [option for option in options if option not in _ABSENT]
         if len(real) == 1:
             self.check(value, real[0], path)
         elif not any(_fits(value, option) for option in real):
@@ -84,12 +88,16 @@ class Checker:
         for index, inner in enumerate(value):
             self.check(inner, item, (*path, index))
 
-    def _check_mapping(self, value: object, item: Any, path: Path) -> None:  # noqa: ANN401
+    def _check_mapping(self, value: object, keys: Any, item: Any, path: Path) -> None:  # noqa: ANN401
         if not isinstance(value, dict):
             self.add(path, f"expected a mapping of keys to values, got {_describe(value)}")
             return
+        known = [member.value for member in keys] if isinstance(keys, type) and issubclass(keys, enum.Enum) else None
         for key, inner in value.items():
-            self.check(inner, item, (*path, key))
+            if known is None or key in known:
+                self.check(inner, item, (*path, key))
+            else:
+                self.add((*path, key), f"unknown key; {_nearest(key, known)}")
 
     def _check_choice(self, value: object, choices: Iterable[object], path: Path) -> None:
         names = [str(choice) for choice in choices]

@@ -25,18 +25,26 @@ def load_document(path: FilePath, kind: type[T]) -> T:
     Raises:
         DocumentError: the file cannot be read or used; the message names file, line, key and nearest valid key.
     """
+    return parse_document(read_text(path), kind, str(path))
+
+
+def read_text(path: FilePath) -> str:
+    """All of the file `path`.
+
+    Raises:
+        DocumentError: it cannot be read, is too large, or is not UTF-8 text.
+    """
     try:
         body = path.read_bytes()
         if len(body) > MAX_FILE_BYTES:
             raise DocumentError(str(path), [Problem(0, "", f"{len(body)} bytes, over the limit of {MAX_FILE_BYTES}")])
-        text = body.decode()
+        return body.decode()
     except OSError as error:
         words = f"cannot be read: {error.strerror}; check the path and its permissions"
         raise DocumentError(str(path), [Problem(0, "", words)]) from error
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
         raise DocumentError(str(path), [Problem(line, "", "not UTF-8 text")]) from error
-    return parse_document(text, kind, str(path))
 
 
 def parse_document(text: str, kind: type[T], source: str) -> T:
@@ -47,13 +55,22 @@ def parse_document(text: str, kind: type[T], source: str) -> T:
     Raises:
         DocumentError: the document cannot be used.
     """
+    return parse_with_lines(text, kind, source)[0]
+
+
+def parse_with_lines(text: str, kind: type[T], source: str) -> tuple[T, Tree]:
+    """As `parse_document`, with the tree that knows the line of every path, for whoever checks further.
+
+    Raises:
+        DocumentError: the document cannot be used.
+    """
     tree = parse_tree(text, source)
     checker = Checker(tree)
     checker.check(tree.value, kind)
     if checker.problems:
         raise DocumentError(source, checker.problems)
     try:
-        return msgspec.convert(tree.value, kind)
+        return msgspec.convert(tree.value, kind), tree
     except msgspec.ValidationError as error:
         raise DocumentError(source, [_residual(error, tree)]) from error
 

@@ -11,6 +11,9 @@ Path = tuple[str | int, ...]
 
 _MAX_DEPTH = 32
 _SCALARS = frozenset({"str", "int", "float", "bool", "null"})
+_MAX_INT = 2**63
+_SHOWN = 40
+"""Characters of a wrong value that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,15 @@ def _too_deep(line: int, path: Path) -> Problem:
     return Problem(line, dotted(path[:3]), f"nested deeper than {_MAX_DEPTH} levels")
 
 
+def _is_unicode(text: str) -> bool:
+    r"""Whether `text` can be written as UTF-8; YAML lets "\ud800" through, which nothing behind us could send on."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class _Reader:
     """Turns composed nodes into values, collecting lines and problems on the way."""
 
@@ -121,7 +133,9 @@ class _Reader:
         elif not isinstance(node, yaml.ScalarNode):
             words = "a key must be text"
         elif node.tag != "tag:yaml.org,2002:str":
-            words = f"the key {node.value!r} is not read as text; put it in quotes"
+            words = f"the key {node.value[:_SHOWN]!r} is not read as text; put it in quotes"
+        elif not _is_unicode(node.value):
+            words = f"the key {node.value[:_SHOWN]!r} has half of a surrogate pair; write the character itself"
         else:
             return str(node.value)
         self._refuse(node.start_mark.line + 1, path, words)
@@ -129,16 +143,26 @@ class _Reader:
 
     def _scalar(self, node: yaml.Node, path: Path) -> object:
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
-        if kind == "timestamp":  # a date is text to us; YAML alone would turn it into another type
+        shown = node.value[:_SHOWN]
+        if not _is_unicode(node.value):
+            words = f"{shown!r} has half of a surrogate pair; write the character itself"
+        elif kind == "timestamp":  # a date is text to us; YAML alone would turn it into another type
             return str(node.value)
-        words = f"the tag {node.tag!r} is not supported"
-        if kind in _SCALARS:
+        elif kind not in _SCALARS:
+            words = f"the tag {node.tag!r} is not supported"
+        else:
             try:
-                return self._constructor.construct_object(node)
-            except (ValueError, yaml.YAMLError):
-                words = f"{node.value!r} cannot be read as {kind}"
+                return self._construct(node)
+            except (ArithmeticError, LookupError, ValueError, yaml.YAMLError):
+                words = f"{shown!r} cannot be read as {kind}"
         self._refuse(node.start_mark.line + 1, path, words)
         return None
+
+    def _construct(self, node: yaml.Node) -> object:
+        value: object = self._constructor.construct_object(node)
+        if isinstance(value, int) and abs(value) >= _MAX_INT:
+            raise OverflowError
+        return value
 
     def _refuse(self, line: int, path: Path, words: str) -> None:
         self.problems.append(Problem(line, dotted(path), words))

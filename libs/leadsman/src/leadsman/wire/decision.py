@@ -1,18 +1,52 @@
 """Decision records: what was asked, what was answered and why, one JSON body per call on `leadsman.v1.decision.*`."""
 
+from collections.abc import Iterable
+from typing import Literal
+
 import msgspec
 
 from leadsman.wire.errors import WireError
 
 MAX_NODES = 100
-"""Nodes listed by name in one record; the rest are counted in `rejected_total` and `candidates`."""
+"""Nodes listed by name in one record; the others are only counted."""
+
+MAX_BREAKDOWNS = 10
+"""Nodes whose score is taken apart in one record."""
+
+
+class RejectedNodes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Candidates that fail alike: `total` of them, `nodes` by name as far as the record has room.
+
+    `subject` is the CSI driver, or the policy rule, that `reason` is about.
+    """
+
+    reason: str
+    subject: str
+    total: int
+    nodes: list[str] = []
+
+
+class Breakdown(msgspec.Struct, frozen=True):
+    """How one score came about.
+
+    `score` and `cap` are 0-10. `components` maps a component, or `rule:` and a rule's name, to its value (0-1, None
+    where it is not known) and its weight.
+    """
+
+    score: int
+    cap: int
+    components: dict[str, tuple[float | None, float]]
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One extender call of one pod.
 
-    `outcome` is `decided`, `fast-path`, `no-opinion` or `failed-open` / `failed-closed`; `rejected` maps node to
-    reason code, `scores` node to 0-10; `unresolved` lists volumes whose driver could not be found.
+    `outcome` is `decided`, `fast-path`, `no-opinion` or `failed-open` / `failed-closed`; `unresolved` lists volumes
+    whose driver could not be found. `policy` is the fingerprint of the policy behind the answer, `mode` the policy's.
+    `rejections` are what the pod was kept from, `shadow` is what it would be kept from besides: by rules that are not
+    enforced, and with mode `shadow` by everything. `scores` are those of the best candidates, and `breakdown` takes the
+    very best apart; with mode `shadow` kube-scheduler was given none of them. `degraded` is what the service behind the
+    answer said it could not do as it should.
     """
 
     at: float
@@ -23,11 +57,17 @@ class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: str
     candidates: int
     rejected_total: int = 0
-    rejected: dict[str, str] = {}
+    rejections: list[RejectedNodes] = []
+    shadow_total: int = 0
+    shadow: list[RejectedNodes] = []
     scores: dict[str, int] = {}
+    breakdown: dict[str, Breakdown] = {}
     storages: list[str] = []
     unresolved: list[str] = []
     duration_ms: float = 0.0
+    mode: Literal["enforce", "shadow"] = "enforce"
+    policy: str = ""
+    degraded: list[str] = []
     generation: int = 0
     instance: str = ""
     v: int = 1
@@ -35,6 +75,11 @@ class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _decoder = msgspec.json.Decoder(DecisionRecord)
 _encoder = msgspec.json.Encoder()
+
+
+def reasons_by_node(groups: Iterable[RejectedNodes]) -> dict[str, str]:
+    """Node to reason code, for the nodes that `groups` name."""
+    return {node: group.reason for group in groups for node in group.nodes}
 
 
 def encode_decision(record: DecisionRecord) -> bytes:

@@ -1,6 +1,7 @@
 """What an extender answers kube-scheduler: PascalCase keys, lists never null, whole nodes echoed byte for byte."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import orjson
 
@@ -9,20 +10,42 @@ from leadsman.wire.extender import Candidates, Victims
 NO_SCORES = b"[]"
 """The prioritize answer of an extender without an opinion."""
 
-_REJECTED = b',"FailedNodes":{},"FailedAndUnresolvableNodes":'
+
 _NO_ERROR = b',"Error":""}'
 
 
-def encode_filter_result(candidates: Candidates, failed: Mapping[str, str]) -> bytes:
-    """The filter answer: all candidates minus `failed` (node to text), in the form in which they were sent.
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nodes that may not take a pod, with the text for kube-scheduler.
 
-    Rejected nodes stand under FailedAndUnresolvableNodes, because evicting pods does not heal storage. A call that
-    gave nodes in neither form gets both lists, empty: null would be read as "no node fits".
+    Evicting pods could help on `resolvable` ones; on `unresolvable` ones preemption need not look for victims.
+    """
+
+    unresolvable: Mapping[str, str]
+    resolvable: Mapping[str, str]
+
+    @property
+    def all(self) -> Mapping[str, str]:
+        """Both together; no node is in both."""
+        return {**self.unresolvable, **self.resolvable} if self.resolvable else self.unresolvable
+
+
+NONE_FAILED = Failed({}, {})
+
+
+def encode_filter_result(candidates: Candidates, failed: Failed) -> bytes:
+    """The filter answer: all candidates minus `failed`, in the form in which they were sent.
+
+    A call that gave nodes in neither form gets both lists, empty: null would be read as "no node fits".
     """
     neither = candidates.names is None and candidates.items is None
-    nodes = b'{"metadata":{},"items":[]}' if neither else _encode_items(candidates, failed)
-    names = _encode_names([] if neither else candidates.names, failed)
-    return b"".join((b'{"Nodes":', nodes, b',"NodeNames":', names, _REJECTED, orjson.dumps(failed), _NO_ERROR))
+    gone = failed.all
+    nodes = b'{"metadata":{},"items":[]}' if neither else _encode_items(candidates, gone)
+    names = _encode_names([] if neither else candidates.names, gone)
+    resolvable, unresolvable = orjson.dumps(failed.resolvable), orjson.dumps(failed.unresolvable)
+    lists = (b'{"Nodes":', nodes, b',"NodeNames":', names)
+    reasons = (b',"FailedNodes":', resolvable, b',"FailedAndUnresolvableNodes":', unresolvable)
+    return b"".join((*lists, *reasons, _NO_ERROR))
 
 
 def _encode_names(names: list[str] | None, failed: Mapping[str, str]) -> bytes:

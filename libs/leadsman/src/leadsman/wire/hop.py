@@ -1,10 +1,13 @@
 """The gRPC hop: domain values to and from protobuf, packed so that cost does not grow with strings."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+from leadsman.domain.pod_selectors import Operator, PodSelector, SelectorSet, Term
+from leadsman.domain.policy import SchedulingPolicy
 from leadsman.domain.reasons import Reason
 from leadsman.domain.requirements import Profile, Requirement
-from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
+from leadsman.domain.verdicts import UNKNOWN_VALUE, Column, FilterAnswer, Rejection, ScoreAnswer
 from leadsman.v1 import filter_pb2, requirements_pb2, scorer_pb2
 from leadsman.wire.errors import WireError
 
@@ -17,7 +20,85 @@ CHANNEL_OPTIONS = [
 ]
 
 _MAX_KINDS = 255
-"""Distinct (reason, driver) pairs in one message: the index is one byte."""
+"""Distinct rejections in one message: the index is one byte."""
+
+_SCORES = bytes(range(11))
+_HUNDREDTHS = bytes([*range(101), UNKNOWN_VALUE])
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who answers on a stream, and what the gateway must know of the policy there.
+
+    `selectors` are those of the rules of that service, `policy` is the fingerprint, and `backend_attributes` maps
+    drivers to the volume attribute that names their backend.
+    """
+
+    instance: str
+    version: str
+    selectors: SelectorSet
+    policy: str
+    backend_attributes: Mapping[str, str]
+
+
+def encode_hello(
+    instance: str, version: str, selectors: Iterable[PodSelector], policy: SchedulingPolicy
+) -> requirements_pb2.Hello:
+    """What `instance` says first, and again when `policy` has changed."""
+    return requirements_pb2.Hello(
+        instance=instance,
+        version=version,
+        selectors=[_encode_selector(selector) for selector in selectors],
+        policy=policy.fingerprint,
+        backend_attributes=dict(policy.backend_attributes),
+    )
+
+
+def decode_hello(message: requirements_pb2.Hello) -> Hello:
+    """The Hello in `message`.
+
+    Raises:
+        WireError: a selector has an operator that is not one of a label selector.
+    """
+    return Hello(
+        message.instance,
+        message.version,
+        SelectorSet([_decode_selector(selector) for selector in message.selectors]),
+        message.policy,
+        dict(message.backend_attributes),
+    )
+
+
+def _encode_selector(selector: PodSelector) -> requirements_pb2.PodSelector:
+    return requirements_pb2.PodSelector(
+        labels=_encode_terms(selector.labels),
+        annotations=_encode_terms(selector.annotations),
+        namespaces=sorted(selector.namespaces),
+        priority_classes=sorted(selector.priority_classes),
+    )
+
+
+def _encode_terms(terms: Iterable[Term]) -> list[requirements_pb2.SelectorTerm]:
+    return [
+        requirements_pb2.SelectorTerm(key=term.key, operator=term.operator.value, values=term.values) for term in terms
+    ]
+
+
+def _decode_selector(message: requirements_pb2.PodSelector) -> PodSelector:
+    return PodSelector(
+        tuple([_decode_term(term) for term in message.labels]),
+        tuple([_decode_term(term) for term in message.annotations]),
+        frozenset(message.namespaces),
+        frozenset(message.priority_classes),
+    )
+
+
+def _decode_term(message: requirements_pb2.SelectorTerm) -> Term:
+    try:
+        operator = Operator(message.operator)
+    except ValueError as error:
+        raise WireError(f"a pod selector with the operator {message.operator!r}, which this build lacks") from error
+    return Term(message.key, operator, tuple(message.values))
 
 
 def encode_profile(profile: Profile) -> requirements_pb2.Profile:
@@ -28,6 +109,11 @@ def encode_profile(profile: Profile) -> requirements_pb2.Profile:
         priority_class=profile.priority_class,
         annotations=dict(profile.annotations),
     )
+
+
+def decode_profile(message: requirements_pb2.Profile) -> Profile:
+    """The profile in `message`, with plain dicts."""
+    return Profile(message.namespace, dict(message.labels), message.priority_class, dict(message.annotations))
 
 
 def encode_requirements(requirements: Iterable[Requirement]) -> list[requirements_pb2.Requirement]:
@@ -53,13 +139,15 @@ def pack_rejections(rejected: Mapping[str, Rejection]) -> filter_pb2.NodeReasons
             )
             numbers[id(rejection)] = number
         index.append(number)
-    drivers = [rejection.driver for rejection in kinds]
-    reasons = [rejection.reason.value for rejection in kinds]
+    listed = list(kinds)
     if len(kinds) == _MAX_KINDS:
-        reasons.append(Reason.UNRECOGNISED.value)
-        drivers.append(drivers[0])
+        listed.append(Rejection(Reason.UNRECOGNISED, listed[0].subject))
     return filter_pb2.NodeReasons(
-        reasons=reasons, drivers=drivers, nodes="\n".join(rejected), reason_index=bytes(index)
+        reasons=[rejection.reason.value for rejection in listed],
+        subjects=[rejection.subject for rejection in listed],
+        resolvable=[rejection.resolvable for rejection in listed],
+        nodes="\n".join(rejected),
+        reason_index=bytes(index),
     )
 
 
@@ -69,11 +157,16 @@ def unpack_rejections(message: filter_pb2.NodeReasons) -> dict[str, Rejection]:
     Raises:
         WireError: the packed fields do not fit each other.
     """
-    nodes = message.nodes.split("\n") if message.nodes else []
-    if len(message.reasons) != len(message.drivers):
-        raise WireError(f"filter answer lists {len(message.reasons)} reasons but {len(message.drivers)} drivers")
+    nodes = _split(message.nodes)
+    reasons, subjects, resolvable = message.reasons, message.subjects, message.resolvable
+    if not len(reasons) == len(subjects) == len(resolvable):
+        raise WireError(
+            f"filter answer lists {len(reasons)} reasons but {len(subjects)} subjects and says of {len(resolvable)} "
+            "whether evictions help"
+        )
     kinds = [
-        Rejection(Reason.parse(reason), driver) for reason, driver in zip(message.reasons, message.drivers, strict=True)
+        Rejection(Reason.parse(reason), subject, helps)
+        for reason, subject, helps in zip(reasons, subjects, resolvable, strict=True)
     ]
     if len(nodes) != len(message.reason_index):
         raise WireError(f"filter answer names {len(nodes)} nodes but gives {len(message.reason_index)} reasons")
@@ -83,19 +176,31 @@ def unpack_rejections(message: filter_pb2.NodeReasons) -> dict[str, Rejection]:
         raise WireError("filter answer points at a reason that it does not list") from error
 
 
-def encode_filter_answer(request_id: int, generation: int, answer: FilterAnswer) -> filter_pb2.FilterResponse:
-    """A whole answer as one message."""
-    rejected = pack_rejections(answer.rejected)
-    volumes = pack_rejections(answer.volumes) if answer.volumes else None
-    if answer.otherwise is None:
-        return filter_pb2.FilterResponse(id=request_id, generation=generation, rejected=rejected, volumes=volumes)
-    allowed = filter_pb2.AllowedNodes(
-        nodes="\n".join(sorted(answer.allowed)),
-        rejected=rejected,
-        reason=answer.otherwise.reason.value,
-        driver=answer.otherwise.driver,
+def encode_filter_answer(answer: FilterAnswer) -> filter_pb2.FilterResponse:
+    """A whole answer as the fields of one response, without those about the request and the service."""
+    message = filter_pb2.FilterResponse(
+        volumes=pack_rejections(answer.volumes) if answer.volumes else None, dry_run=answer.dry_run
     )
-    return filter_pb2.FilterResponse(id=request_id, generation=generation, allowed=allowed, volumes=volumes)
+    _write_verdicts(answer, message)
+    if answer.shadow is not None:
+        _write_verdicts(answer.shadow, message.shadow)
+    return message
+
+
+def _write_verdicts(answer: FilterAnswer, target: filter_pb2.FilterResponse | filter_pb2.ShadowVerdicts) -> None:
+    rejected = pack_rejections(answer.rejected)
+    if answer.otherwise is None:
+        target.rejected.CopyFrom(rejected)
+        return
+    target.allowed.CopyFrom(
+        filter_pb2.AllowedNodes(
+            nodes="\n".join(sorted(answer.allowed)),
+            rejected=rejected,
+            reason=answer.otherwise.reason.value,
+            subject=answer.otherwise.subject,
+            resolvable=answer.otherwise.resolvable,
+        )
+    )
 
 
 def decode_filter_answer(message: filter_pb2.FilterResponse) -> FilterAnswer:
@@ -104,38 +209,67 @@ def decode_filter_answer(message: filter_pb2.FilterResponse) -> FilterAnswer:
     Raises:
         WireError: it holds neither, or its fields do not fit each other.
     """
-    kind = message.WhichOneof("answer")
-    volumes = unpack_rejections(message.volumes)
-    if kind == "rejected":
-        return FilterAnswer(unpack_rejections(message.rejected), volumes=volumes)
-    if kind == "allowed":
-        allowed = message.allowed
-        names = frozenset(allowed.nodes.split("\n")) if allowed.nodes else frozenset()
-        otherwise = Rejection(Reason.parse(allowed.reason), allowed.driver)
-        return FilterAnswer(unpack_rejections(allowed.rejected), names, otherwise, volumes)
-    raise WireError(f"filter answered with {kind or 'nothing'} where a verdict was expected")
-
-
-def encode_score_answer(request_id: int, generation: int, answer: ScoreAnswer) -> scorer_pb2.ScoreResponse:
-    """A whole answer as one message."""
-    scores = scorer_pb2.NodeScores(
-        nodes="\n".join(answer.scores), scores=bytes(answer.scores.values()), default_score=answer.default
+    return _read_verdicts(message, message.WhichOneof("answer"))._replace(
+        volumes=unpack_rejections(message.volumes),
+        shadow=_read_verdicts(message.shadow, message.shadow.WhichOneof("form"))
+        if message.HasField("shadow")
+        else None,
+        dry_run=message.dry_run,
     )
-    return scorer_pb2.ScoreResponse(id=request_id, generation=generation, scores=scores)
+
+
+def _read_verdicts(message: filter_pb2.FilterResponse | filter_pb2.ShadowVerdicts, form: str | None) -> FilterAnswer:
+    if form == "rejected":
+        return FilterAnswer(unpack_rejections(message.rejected))
+    if form == "allowed":
+        allowed = message.allowed
+        otherwise = Rejection(Reason.parse(allowed.reason), allowed.subject, allowed.resolvable)
+        return FilterAnswer(unpack_rejections(allowed.rejected), frozenset(_split(allowed.nodes)), otherwise)
+    raise WireError(f"filter answered with {form or 'nothing'} where a verdict was expected")
+
+
+def encode_score_answer(answer: ScoreAnswer) -> scorer_pb2.ScoreResponse:
+    """A whole answer as the fields of one response, without those about the request and the service."""
+    scores = scorer_pb2.NodeScores(
+        nodes="\n".join(answer.nodes),
+        scores=answer.scores,
+        default_score=answer.default,
+        caps=answer.caps,
+        components=[
+            scorer_pb2.ScoreComponent(name=column.name, weight=column.weight, values=column.values)
+            for column in answer.columns
+        ],
+    )
+    return scorer_pb2.ScoreResponse(scores=scores, dry_run=answer.dry_run)
 
 
 def decode_score_answer(message: scorer_pb2.ScoreResponse) -> ScoreAnswer:
-    """The scores in `message`.
+    """The scores in `message`, and how they came about; the columns stay the bytes that they are.
 
     Raises:
-        WireError: it holds none, its fields do not fit each other, or a score is over 10.
+        WireError: it holds none, its fields do not fit each other, or a value is out of its range.
     """
     if message.WhichOneof("answer") != "scores":
         raise WireError(f"scorer answered with {message.WhichOneof('answer') or 'nothing'} where scores were expected")
     packed = message.scores
-    nodes = packed.nodes.split("\n") if packed.nodes else []
-    if len(nodes) != len(packed.scores):
-        raise WireError(f"scorer names {len(nodes)} nodes but gives {len(packed.scores)} scores")
-    if max(packed.scores, default=0) > 10 or packed.default_score > 10:
-        raise WireError("scorer gave a score over 10")
-    return ScoreAnswer(dict(zip(nodes, packed.scores, strict=True)), packed.default_score)
+    nodes = tuple(_split(packed.nodes))
+    columns = tuple([Column(one.name, one.weight, one.values) for one in packed.components])
+    _check("scores", packed.scores, len(nodes), _SCORES)
+    if packed.caps:
+        _check("caps", packed.caps, len(nodes), _SCORES)
+    for column in columns:
+        _check(column.name, column.values, len(nodes), _HUNDREDTHS)
+    if packed.default_score > _SCORES[-1]:
+        raise WireError(f"scorer gave a default score of {packed.default_score}")
+    return ScoreAnswer(nodes, packed.scores, packed.default_score, packed.caps, columns, message.dry_run)
+
+
+def _check(what: str, values: bytes, count: int, allowed: bytes) -> None:
+    if len(values) != count:
+        raise WireError(f"scorer names {count} nodes but gives {len(values)} values of {what}")
+    if values.translate(None, allowed):
+        raise WireError(f"scorer gave {what} that are out of range")
+
+
+def _split(joined: str) -> list[str]:
+    return joined.split("\n") if joined else []

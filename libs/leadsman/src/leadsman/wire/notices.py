@@ -1,4 +1,4 @@
-"""Small JSON bodies on the bus: wake-ups of rejected pods, and the list of backends that the cluster uses."""
+"""Small JSON bodies on the bus: wake-ups of rejected pods, the backends that the cluster uses, the policy in force."""
 
 import msgspec
 
@@ -32,12 +32,27 @@ class BackendList(msgspec.Struct, frozen=True):
     v: int = 1
 
 
+class PolicyInForce(msgspec.Struct, frozen=True):
+    """What a filter or scorer answers to a request on `leadsman.v1.policy`: the document that it works by.
+
+    `component` is `filter` or `scorer`, `text` the whole YAML document, empty for the built-in policy. `refused` says
+    what is wrong with a newer version that could not be taken.
+    """
+
+    instance: str
+    component: str
+    fingerprint: str
+    text: str
+    refused: str = ""
+
+
 _wake = msgspec.json.Decoder(WakeNotice)
 _backends = msgspec.json.Decoder(BackendList)
+_policy = msgspec.json.Decoder(PolicyInForce)
 _encoder = msgspec.json.Encoder()
 
 
-def encode_notice(notice: WakeNotice | BackendList) -> bytes:
+def encode_notice(notice: WakeNotice | BackendList | PolicyInForce) -> bytes:
     """The JSON body of `notice`."""
     return _encoder.encode(notice)
 
@@ -67,3 +82,15 @@ def decode_backends(body: bytes) -> BackendList:
     if listed.v != 1:
         raise WireError(f"backend list of version {listed.v}; this build reads version 1")
     return listed
+
+
+def decode_policy(body: bytes) -> PolicyInForce:
+    """The policy in force in `body`.
+
+    Raises:
+        WireError: the body is not such an answer.
+    """
+    try:
+        return _policy.decode(body)
+    except msgspec.DecodeError as error:
+        raise WireError(f"not a policy in force: {error}") from error

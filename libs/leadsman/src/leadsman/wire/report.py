@@ -31,6 +31,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Slots = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]  # an int32 in CSINode
 
 _KEYS = 65_536
 """Distinct (driver, backend) pairs that are kept; a cluster has some hundreds, and a liar must not fill our memory."""
@@ -47,6 +48,8 @@ class _Storage(msgspec.Struct, omit_defaults=True, gc=False):
     latency_s: _Seconds | None = None
     used: _Share | None = None
     inodes_used: _Share | None = None
+    attach_limit: _Slots | None = None
+    attached: _Slots | None = None
 
 
 class _AnyStorage(msgspec.Struct):
@@ -60,6 +63,8 @@ class _AnyStorage(msgspec.Struct):
     latency_s: _Seconds | None = None
     used: _Share | None = None
     inodes_used: _Share | None = None
+    attach_limit: _Slots | None = None
+    attached: _Slots | None = None
 
 
 class _Volume(msgspec.Struct, omit_defaults=True, gc=False):
@@ -203,6 +208,8 @@ def _in_our_words(raw: _AnyStorage) -> _Storage:
         latency_s=raw.latency_s,
         used=raw.used,
         inodes_used=raw.inodes_used,
+        attach_limit=raw.attach_limit,
+        attached=raw.attached,
     )
 
 
@@ -218,6 +225,8 @@ def _encode_storage(status: StorageStatus) -> _Storage:
         latency_s=status.latency_s,
         used=_share(status.used),
         inodes_used=_share(status.inodes_used),
+        attach_limit=status.attach_limit,
+        attached=status.attached,
     )
 
 
@@ -257,6 +266,8 @@ def _status(raw: _Storage) -> StorageStatus:
             raw.latency_s,
             raw.used,
             raw.inodes_used,
+            raw.attach_limit,
+            raw.attached,
         ),
     )
 

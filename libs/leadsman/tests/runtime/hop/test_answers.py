@@ -3,11 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.rejections import filter_answer
+from leadsman.domain.rejections import storage_answer
+from leadsman.domain.requirements import Needs
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import StoragePolicy
-from leadsman.runtime.hop.answers import AnswerCache, Needs
+from leadsman.runtime.hop.answers import AnswerCache
 from leadsman.testing.reports import report, status, storage_key
 
 NFS = (storage_key("nfs"),)
@@ -17,12 +19,18 @@ SMB = (storage_key("smb"),)
 class Renderer:
     """Renders the rejected nodes as text and counts how often it had to."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: HealthIndex) -> None:
         self.calls = 0
+        self._index = index
 
-    def __call__(self, index: HealthIndex, needs: Needs) -> bytes:
+    def __call__(self, needs: Needs) -> bytes:
         self.calls += 1
-        return repr(sorted(filter_answer(index, needs).rejected.items())).encode()
+        return repr(sorted(storage_answer(self._index, needs).rejected.items())).encode()
+
+
+def new_index() -> tuple[HealthIndex, ChangeCounter]:
+    changes = ChangeCounter()
+    return HealthIndex(StoragePolicy(), changes), changes
 
 
 def say(index: HealthIndex, storage: str, state: State) -> None:
@@ -31,9 +39,10 @@ def say(index: HealthIndex, storage: str, state: State) -> None:
 
 def test_an_answer_is_made_once_as_long_as_nothing_it_depends_on_changes() -> None:
     """Neither repeated requests nor changes of other storages cost anything."""
-    index, renderer = HealthIndex(StoragePolicy()), Renderer()
+    index, changes = new_index()
+    renderer = Renderer(index)
     say(index, "nfs", State.UNHEALTHY)
-    cache = AnswerCache(index, renderer, index.generation)
+    cache = AnswerCache(changes, renderer, index.generation)
     first = cache.get(NFS)
     index.apply(report("n2", status("smb", State.UNHEALTHY)), 0, 0)
 
@@ -44,9 +53,9 @@ def test_an_answer_is_made_once_as_long_as_nothing_it_depends_on_changes() -> No
 
 def test_a_change_of_state_without_a_change_of_verdict_keeps_the_generation() -> None:
     """A gateway that holds the answer is told that it is unchanged."""
-    index = HealthIndex(StoragePolicy())
+    index, changes = new_index()
     say(index, "nfs", State.HEALTHY)
-    cache = AnswerCache(index, Renderer(), index.generation)
+    cache = AnswerCache(changes, Renderer(index), index.generation)
     first = cache.get(NFS)
     say(index, "nfs", State.DEGRADED)
     assert cache.get(NFS).generation == first.generation
@@ -58,9 +67,10 @@ def test_a_change_of_state_without_a_change_of_verdict_keeps_the_generation() ->
 
 def test_the_least_recently_used_answer_goes_first() -> None:
     """Number and size are limited; what is asked for again comes back right."""
-    index, renderer = HealthIndex(StoragePolicy()), Renderer()
+    index, changes = new_index()
+    renderer = Renderer(index)
     say(index, "nfs", State.UNHEALTHY)
-    cache = AnswerCache(index, renderer, index.generation, max_answers=2)
+    cache = AnswerCache(changes, renderer, index.generation, max_answers=2)
     for needs in (NFS, SMB, NFS, (storage_key("x"),), NFS):
         cache.get(needs)
     assert renderer.calls == 3
@@ -68,10 +78,22 @@ def test_the_least_recently_used_answer_goes_first() -> None:
     cache.get(SMB)
     assert renderer.calls == 4
 
-    small = AnswerCache(index, lambda *_: b"x" * 60, index.generation, max_bytes=100)
+    small = AnswerCache(changes, lambda _: b"x" * 60, index.generation, max_bytes=100)
     for needs in (NFS, SMB, NFS):
         assert small.get(needs).payload == b"x" * 60
         assert (len(small), small.size_bytes) == (1, 60)
+
+
+def test_what_is_made_by_other_rules_is_not_taken_for_the_answer_of_before() -> None:
+    """After `clear` even the same content has a generation that no gateway can hold."""
+    index, changes = new_index()
+    say(index, "nfs", State.UNHEALTHY)
+    cache = AnswerCache(changes, Renderer(index), index.generation)
+    before = cache.get(NFS)
+    cache.clear()
+    assert (len(cache), cache.size_bytes) == (0, 0)
+    assert cache.get(NFS).generation > before.generation
+    assert cache.get(NFS).payload == before.payload
 
 
 STEPS = st.lists(
@@ -89,11 +111,12 @@ def test_a_cached_answer_is_the_answer_and_its_generation_stands_for_it(
     steps: list[tuple[str, dict[str, State], Needs]],
 ) -> None:
     """After any history, also with evictions, content equals a fresh rendering and no generation means two things."""
-    index, render = HealthIndex(StoragePolicy()), Renderer()
-    cache = AnswerCache(index, render, index.generation, max_answers=2)
+    index, changes = new_index()
+    render = Renderer(index)
+    cache = AnswerCache(changes, render, index.generation, max_answers=2)
     meaning: dict[tuple[Needs, int], bytes] = {}
     for node, states, needs in steps:
         index.apply(report(node, *[status(text, state) for text, state in states.items()]), 0, 0)
         answer = cache.get(needs)
-        assert answer.payload == render(index, needs)
+        assert answer.payload == render(needs)
         assert meaning.setdefault((needs, answer.generation), answer.payload) == answer.payload

@@ -1,20 +1,23 @@
 """The stream to a gateway, over real gRPC: greeted when fit, bounded, and ended without losing an answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.requirements import Requirement
+from leadsman.domain.pod_selectors import Operator, PodSelector, SelectorSet, Term
+from leadsman.domain.policy import SchedulingPolicy
+from leadsman.domain.requirements import Question, Requirement
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import StoragePolicy
 from leadsman.runtime.grpc_server import GrpcServer
-from leadsman.runtime.hop.answers import AnswerCache, Needs, Volumes
-from leadsman.runtime.hop.service import MAX_NEEDS, HopMethod, HopService
+from leadsman.runtime.hop.answers import AnswerCache, Volumes
+from leadsman.runtime.hop.service import MAX_NEEDS, HopMethod, HopService, InForce
 from leadsman.runtime.options import Address
 from leadsman.testing.reports import report, status, volume
 from leadsman.v1 import filter_pb2, filter_pb2_grpc, requirements_pb2
@@ -25,6 +28,26 @@ METHOD = HopMethod(
 Call = grpc.aio.StreamStreamCall[filter_pb2.FilterRequest, filter_pb2.FilterResponse]
 
 
+class FixedView:
+    """Selects pods as a test says; what it answers is the test's affair, too."""
+
+    def __init__(self, index: HealthIndex, *selectors: PodSelector) -> None:
+        self.selectors = SelectorSet(selectors)
+        self._index = index
+
+    def fill(self) -> Iterator[object]:
+        return iter(())
+
+    def render(self, question: Question) -> bytes:
+        raise NotImplementedError(question)
+
+    def generation(self, question: Question) -> int:
+        return self._index.generation(question.needs)
+
+    def close(self) -> None:
+        return
+
+
 @dataclass
 class Hop:
     """A server whose answers a test chooses, and a gateway's channel to it."""
@@ -33,8 +56,10 @@ class Hop:
     opened: asyncio.Event
     registry: CollectorRegistry
     channel: grpc.aio.Channel
-    payload: Callable[[Needs], bytes]
+    payload: Callable[[Question], bytes]
     index: HealthIndex
+    in_force: InForce
+    degraded: list[str] = field(default_factory=list)
     volumes_asked: list[Volumes] = field(default_factory=list)
 
     def stream(self) -> Call:
@@ -50,26 +75,37 @@ async def hop() -> AsyncIterator[Hop]:
     """Open from the start, with empty verdicts."""
     opened, registry = asyncio.Event(), CollectorRegistry()
     opened.set()
-    index = HealthIndex(StoragePolicy())
+    changes = ChangeCounter()
+    index = HealthIndex(StoragePolicy(), changes)
+    in_force = InForce(SchedulingPolicy(), FixedView(index))
 
-    def of_volumes(_: HealthIndex, volumes: Volumes) -> bytes:
+    def of_volumes(volumes: Volumes) -> bytes:
         under_test.volumes_asked.append(volumes)
         return filter_pb2.FilterResponse(volumes=filter_pb2.NodeReasons(nodes="n1")).SerializeToString()
 
+    def render(asked: Question) -> bytes:
+        return under_test.payload(asked)
+
+    def generation(asked: Question) -> int:
+        return in_force.view.generation(asked)
+
     service = HopService(
         METHOD,
-        AnswerCache(index, lambda _, needs: under_test.payload(needs), index.generation),
-        volumes=AnswerCache(index, of_volumes, index.generation_of_volumes),
+        in_force,
+        AnswerCache(changes, render, generation),
+        index=index,
+        volumes=AnswerCache(changes, of_volumes, index.generation_of_volumes),
         opened=opened,
         instance="me",
         frozen=lambda: False,
+        degraded=lambda: under_test.degraded,
         registry=registry,
     )
     server = GrpcServer(Address("127.0.0.1", 0), METHOD.service, service.handler())
     await server.listen()
     channel = grpc.aio.insecure_channel(str(server.address))
     empty = filter_pb2.FilterResponse(rejected=filter_pb2.NodeReasons()).SerializeToString()
-    under_test = Hop(service, opened, registry, channel, lambda _: empty, index)
+    under_test = Hop(service, opened, registry, channel, lambda _: empty, index, in_force)
     yield under_test
     await channel.close()
     await service.drain(1)
@@ -90,7 +126,7 @@ def question(number: int, *drivers: str) -> filter_pb2.FilterRequest:
 
 def about(number: int, volumes: Iterable[str], known: int = 0) -> filter_pb2.FilterRequest:
     needs = [requirements_pb2.Requirement(driver="nfs", backend="a", volume=name, read_only=True) for name in volumes]
-    return filter_pb2.FilterRequest(id=number, requirements=needs, known_generation=known)
+    return filter_pb2.FilterRequest(id=number, requirements=needs, known_generation=known, policy="built-in")
 
 
 def large_verdict() -> bytes:
@@ -180,6 +216,56 @@ async def test_what_a_bad_volume_means_is_worked_out_again_only_when_it_changes(
         hop.index.apply(report("n1", volumes=volumes), 0, 0)
         hop.index.apply(report("n3", volumes=volumes), 0, 0)
     assert ask() == 4
+
+
+GPU = PodSelector(labels=(Term("accelerator", Operator.IN, ("gpu",)),))
+
+
+async def test_a_new_policy_is_told_to_every_open_stream(hop: Hop) -> None:
+    """With its fingerprint, its selectors and the attributes that name backends; replies carry the fingerprint."""
+    streams = [hop.stream(), hop.stream()]
+    assert [(await read(call)).hello.policy for call in streams] == ["built-in"] * 2
+    hop.in_force.policy = SchedulingPolicy(fingerprint="abc", backend_attributes={"nfs": "server"})
+    hop.in_force.view = FixedView(hop.index, GPU)
+    hop.service.say_hello_again()
+    for call in streams:
+        said = await read(call)
+        assert (said.id, said.hello.instance, said.hello.policy) == (0, "me", "abc")
+        assert (len(said.hello.selectors), dict(said.hello.backend_attributes)) == (1, {"nfs": "server"})
+        await call.write(question(1, "nfs"))
+        assert (await read(call)).policy == "abc"
+        call.cancel()
+
+
+async def test_pods_that_the_rules_tell_apart_have_answers_of_their_own(hop: Hop) -> None:
+    """And all others share one, whatever their labels."""
+    asked: list[Question] = []
+    empty = hop.payload(Question(()))
+    hop.payload = lambda one: asked.append(one) or empty  # type: ignore[func-returns-value]
+    hop.in_force.view = FixedView(hop.index, PodSelector(namespaces=frozenset({"prod"})), GPU)
+    for labels in ({"accelerator": "gpu"}, {"app": "a"}, {"app": "b"}, {}):
+        request = question(1, "nfs")
+        request.profile.namespace = "prod"
+        request.profile.labels.update(labels)
+        hop.service.reply(request.SerializeToString())
+    assert [one.rules for one in asked] == [(0, 1), (0,)]
+
+
+async def test_an_answer_of_another_policy_is_never_called_unchanged(hop: Hop) -> None:
+    """Not even if the generation is the same: the gateway may hold it for other rules."""
+    first = filter_pb2.FilterResponse.FromString(hop.service.reply(about(1, []).SerializeToString()) or b"")
+    request = about(2, [], known=first.generation)
+    for policy, form in (("built-in", "unchanged"), ("another", "rejected")):
+        request.policy = policy
+        reply = filter_pb2.FilterResponse.FromString(hop.service.reply(request.SerializeToString()) or b"")
+        assert reply.WhichOneof("answer") == form
+
+
+async def test_every_reply_says_what_is_degraded(hop: Hop) -> None:
+    """So that a decision record can tell."""
+    hop.degraded = ["breaker:nfs", "policyRefused"]
+    reply = filter_pb2.FilterResponse.FromString(hop.service.reply(about(1, []).SerializeToString()) or b"")
+    assert list(reply.degraded) == ["breaker:nfs", "policyRefused"]
 
 
 async def test_a_gateway_that_stops_reading_costs_no_memory(hop: Hop) -> None:

@@ -1,19 +1,13 @@
-"""Encoded answers kept per set of needs, so that a request is a few look-ups whatever the size of the cluster."""
+"""Encoded answers kept per question, so that a request is a few look-ups whatever the size of the cluster."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health_index import HealthIndex
-from leadsman.domain.report import StorageKey
 from leadsman.domain.requirements import Requirement
-
-Needs = tuple[StorageKey, ...]
-"""The (driver, backend) pairs that a pod needs, sorted and without repeats."""
-
-Render = Callable[[HealthIndex, Needs], bytes]
-"""Makes the answer to some needs as encoded protobuf fields, without id and generation."""
 
 Volumes = tuple[Requirement, ...]
 """The volumes that a pod needs and some node refuses, sorted and without repeats."""
@@ -21,7 +15,7 @@ Volumes = tuple[Requirement, ...]
 RenderVolumes = Callable[[HealthIndex, Volumes], bytes]
 """Makes the encoded fields that bad volumes add to the answer of their pods."""
 
-K = TypeVar("K")
+K = TypeVar("K", bound=Hashable)
 
 MAX_ANSWERS = 1024
 """Answers kept; a cluster has about as many as combinations of backends in one pod, and few bad volumes."""
@@ -43,27 +37,28 @@ class Answer:
 
 
 class AnswerCache(Generic[K]):
-    """Answers out of `index`. The least recently used go first when there are too many or they grow too large.
+    """Answers by key. The least recently used go first when there are too many or they grow too large.
 
-    `generation` tells for a key when what `render` makes of it may have changed.
+    `render` makes an answer; `generation` tells for a key when that may have changed, in numbers of `changes`.
     """
 
     def __init__(
         self,
-        index: HealthIndex,
-        render: Callable[[HealthIndex, K], bytes],
+        changes: ChangeCounter,
+        render: Callable[[K], bytes],
         generation: Callable[[K], int],
         *,
         max_answers: int = MAX_ANSWERS,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self.index = index
+        self._changes = changes
         self._render = render
         self._generation = generation
         self._max_answers = max_answers
         self._max_bytes = max_bytes
         self._answers: OrderedDict[K, Answer] = OrderedDict()
         self._bytes = 0
+        self._floor = 0
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -73,27 +68,35 @@ class AnswerCache(Generic[K]):
         """Bytes of all answers kept."""
         return self._bytes
 
+    def clear(self) -> None:
+        """Forget all answers, because they are made by other rules from now on; no generation of before comes again."""
+        self._answers.clear()
+        self._bytes = 0
+        self._floor = self._changes.next()
+
     def get(self, key: K) -> Answer:
         """The answer in force now."""
         found = self._answers.get(key)
         if found is None:
-            return self._keep(key, Answer(self._generation(key), self._fresh(key), self.index.changes))
+            # The number first: making an answer may bring a change in force that is in it already.
+            generation, payload = self._number(key), self._render(key)
+            return self._keep(key, Answer(generation, payload, self._changes.value))
         self._answers.move_to_end(key)
-        if found.checked == self.index.changes:
+        if found.checked == self._changes.value:
             return found
         return self._keep(key, self._recheck(key, found))
 
     def _recheck(self, key: K, found: Answer) -> Answer:
-        generation = self._generation(key)
-        if generation <= found.checked:  # whatever changed since then, these needs do not depend on it
-            return Answer(found.generation, found.payload, self.index.changes)
-        payload = self._fresh(key)
+        generation = self._number(key)
+        if generation <= found.checked:  # whatever changed since then, this key does not depend on it
+            return Answer(found.generation, found.payload, self._changes.value)
+        payload = self._render(key)
         # The same content keeps its generation: a change of state that does not change the verdict costs no transfer.
         same = payload == found.payload
-        return Answer(found.generation if same else generation, payload, self.index.changes)
+        return Answer(found.generation if same else generation, payload, self._changes.value)
 
-    def _fresh(self, key: K) -> bytes:
-        return self._render(self.index, key)
+    def _number(self, key: K) -> int:
+        return max(self._generation(key), self._floor)
 
     def _keep(self, key: K, answer: Answer) -> Answer:
         old = self._answers.get(key)

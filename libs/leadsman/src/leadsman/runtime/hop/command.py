@@ -1,13 +1,12 @@
 """The command line that filter and scorer have in common."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from leadsman.bus.connect import BusSettings
 from leadsman.bus.settling import STREAM_SETTLE_S
-from leadsman.domain.errors import ConfigError
-from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy
 from leadsman.runtime.app import run_service
 from leadsman.runtime.hop.process import HopDefinition, HopSettings, serve_hop
 from leadsman.runtime.options import AddressType, DurationType, common_options, context_settings, start_logs
@@ -30,16 +29,11 @@ def hop_command(definition: HopDefinition, grpc_port: int, words: str) -> click.
 
 
 def _settings(component: str, options: dict[str, Any]) -> HopSettings:
-    try:
-        default = DriverPolicy(stale_after_s=options["stale_after"], hold_unhealthy_s=options["hold_unhealthy"])
-        policy = StoragePolicy(default, bus_frozen_max_age_s=options["bus_frozen_max_age"])
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
     return HopSettings(
         listen=options["listen"],
         admin_listen=options["admin_listen"],
         bus=BusSettings.for_service(tuple(options["nats_urls"]), component, options["nats_creds"]),
-        policy=policy,
+        policy_file=options["policy"],
         port_file=options["port_file"],
         stream_settle_s=options["stream_settle"],
     )
@@ -62,25 +56,12 @@ def _options(grpc_port: int) -> list[Any]:
             help="Where /livez, /readyz?verbose, /metrics and /version are served (HTTP).",
         ),
         click.option(
-            "--stale-after",
-            type=DurationType(),
-            default="30s",
+            "--policy",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
             show_envvar=True,
-            help="Silence of a node after which its states are unknown; three heartbeats or more.",
-        ),
-        click.option(
-            "--hold-unhealthy",
-            type=DurationType(),
-            default="5m",
-            show_envvar=True,
-            help="How much longer an unhealthy state holds on a silent node.",
-        ),
-        click.option(
-            "--bus-frozen-max-age",
-            type=DurationType(),
-            default="15m",
-            show_envvar=True,
-            help="How long last known states stand while NATS is out of reach; then all are unknown.",
+            help="The SchedulingPolicy document (YAML). A new version in this file is taken within about a second; a "
+            "bad one is refused and the last good one stays. Without it the built-in policy holds: storage states "
+            "decide, no rules.",
         ),
         click.option(
             "--stream-settle",

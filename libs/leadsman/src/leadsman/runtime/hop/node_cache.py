@@ -1,14 +1,16 @@
-"""The health of all nodes as this replica knows it: fed by the bus, aged by the clock, shown to people."""
+"""All nodes as this replica knows them, health and facts: fed by the bus, aged by the clock, shown to people."""
 
 import asyncio
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from leadsman.bus.connect import Bus
 from leadsman.bus.replica import Replica
+from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.clock import Clock
 from leadsman.domain.durations import format_duration
+from leadsman.domain.fact_index import FactIndex
 from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.report import NodeReport
 from leadsman.domain.storage_policy import StoragePolicy
@@ -25,8 +27,11 @@ TELL_SILENT_EVERY_S = 10.0
 log = get_logger("hop.cache")
 
 
-class HealthCache:
-    """Keeps a HealthIndex in step with the bus. `after_change` runs in the same turn, once a change is in force."""
+class NodeCache:
+    """Keeps health and facts of all nodes in step with the bus; all change numbers come from `changes`.
+
+    `after_change` runs in the same turn, once a change is in force; `after_tick` about once a second.
+    """
 
     def __init__(
         self,
@@ -37,8 +42,13 @@ class HealthCache:
         registry: CollectorRegistry,
         stream_settle_s: float = 0.0,
     ) -> None:
-        self.index = HealthIndex(policy, first_generation(clock))
+        self.changes = ChangeCounter(first_generation(clock))
+        self.index = HealthIndex(policy, self.changes)
+        self.facts = FactIndex(policy)
         self.after_change: Callable[[], None] = _nothing
+        self.after_tick: Callable[[], None] = _nothing
+        self.degraded: list[str] = []
+        """What is not as it should be, in the words of the hop (`degraded` in proto/leadsman/v1), up to a tick old."""
         self._clock = clock
         self._replica = Replica(
             bus,
@@ -48,6 +58,8 @@ class HealthCache:
             on_forget=self.on_forget,
             stream_settle_s=stream_settle_s,
         )
+        # Until all nodes have been read, those that look bad may be most of the few that are known.
+        self.index.complete = False
         self._silent_told = 0
         self._throttle = Throttle(TELL_SILENT_EVERY_S)
         self._measure(registry)
@@ -62,25 +74,52 @@ class HealthCache:
         """Whether NATS is out of reach, so that the last known states stand."""
         return self._replica.frozen
 
+    def _degraded(self) -> list[str]:
+        flags = [f"breaker:{driver}" for driver in sorted(self.index.open_breakers)]
+        if self.index.blind:
+            flags.append("blind")
+        if self.frozen:
+            flags.append("frozen")
+        if self.index.silent:
+            flags.append("silentNodes")
+        return flags
+
+    def adopt(self, policy: StoragePolicy) -> None:
+        """Let another policy decide what states and ages are worth, from now on."""
+        now = self._clock.monotonic()
+        self.index.adopt(policy, now, self._replica.age)
+        self.facts.adopt(policy, now, self._replica.age)
+        self._tell_breakers()
+
     def on_report(self, report: NodeReport, age_s: float) -> None:
         """Take in a reporter's newest report (called by the replica)."""
-        self.index.apply(report, age_s, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self.index.apply(report, age_s, now)
+        self.facts.apply(report, age_s, now)
+        self._tell_breakers()
         self.after_change()
 
     def on_forget(self, reporter: str) -> None:
         """Drop a reporter that has been silent for very long (called by the replica)."""
         self.index.forget(reporter)
+        self.facts.forget(reporter)
         self.after_change()
 
     def tick(self) -> None:
         """Let states age by what the clock says now."""
         was_blind = self.index.blind
         frozen_for_s = self._replica.frozen_for_s if self._replica.frozen else None
-        self.index.tick(self._clock.monotonic(), self._replica.age, frozen_for_s)
+        now = self._clock.monotonic()
+        self.index.complete = self.synced
+        self.index.tick(now, self._replica.age, frozen_for_s)
+        self.facts.tick(now, self._replica.age, frozen_for_s)
         if self.index.blind != was_blind:
             log.info("every state counts as unknown" if self.index.blind else "states count again")
+        self._tell_breakers()
         self._tell_silent()
+        self.degraded = self._degraded()
         self.after_change()
+        self.after_tick()
 
     async def keep_in_step(self) -> None:
         """Eternal task: follow the bus."""
@@ -99,6 +138,7 @@ class HealthCache:
             Check("stream", self._replica.describe_stream, required=False),
             Check("nodes", self._check_nodes, required=False),
             Check("bus", self._check_bus, required=False),
+            Check("breaker", self._check_breakers, required=False),
         ]
 
     def _check_bus(self) -> tuple[bool, str]:
@@ -115,6 +155,28 @@ class HealthCache:
         if not silent:
             return True, f"all {known} report"
         return False, f"{silent} of {known} nodes silent: their states are stale, rejecting ones hold a while"
+
+    def _check_breakers(self) -> tuple[bool, str]:
+        open_now = sorted(self.index.open_breakers)
+        if not open_now:
+            return True, "closed for every driver"
+        return False, (
+            f"open for {', '.join(open_now)}: so many nodes look bad by their plugins alone that it is taken for a "
+            "fault of monitoring; only broken data paths reject"
+        )
+
+    def _tell_breakers(self) -> None:
+        events = self.index.take_breaker_events()
+        if events:
+            self.degraded = self._degraded()
+        for event in events:
+            facts = {"driver": event.driver, "bad_nodes": event.weak, "nodes": event.total}
+            if event.opened:
+                log.warning("breaker opened: control-plane evidence of this driver rejects nobody now", **facts)
+            else:
+                log.info("breaker closed", **facts)
+            self._breaker.labels(event.driver).set(float(event.opened))
+            self._breaker_transitions.labels(event.driver, "opened" if event.opened else "closed").inc()
 
     def _tell_silent(self) -> None:
         silent = self.index.silent
@@ -133,16 +195,26 @@ class HealthCache:
             ),
             ("cache_storages", "Distinct (driver, backend) pairs in the cache.", lambda: len(self.index.storages())),
             ("cache_bad_volumes", "Volumes that some node refuses.", lambda: len(self.index.volumes())),
-            ("cache_changes", "Generation of the cache: grows with every change of a state.", self._changes),
-            ("cache_blind", "1 while every state counts as unknown, NATS having been lost for too long.", self._blind),
+            ("cache_changes", "Generation of the cache: grows with every change.", lambda: float(self.changes.value)),
+            (
+                "cache_blind",
+                "1 while every state counts as unknown, NATS having been lost for too long.",
+                lambda: float(self.index.blind),
+            ),
         ):
             Gauge(f"leadsman_{name}", words, registry=registry).set_function(value)
-
-    def _changes(self) -> float:
-        return float(self.index.changes)
-
-    def _blind(self) -> float:
-        return float(self.index.blind)
+        self._breaker = Gauge(
+            "leadsman_breaker_open",
+            "1 while so many nodes of the driver look bad on control-plane evidence that it rejects nobody.",
+            ["driver"],
+            registry=registry,
+        )
+        self._breaker_transitions = Counter(
+            "leadsman_breaker_transitions_total",
+            "Openings and closings of a driver's breaker.",
+            ["driver", "transition"],
+            registry=registry,
+        )
 
 
 def first_generation(clock: Clock) -> int:
