@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from leadsman.domain.clock import SystemClock
 from leadsman.domain.errors import LeadsmanError
-from leadsman.domain.requirements import Requirement
+from leadsman.domain.pod_selectors import PodSelector, SelectorSet
+from leadsman.domain.requirements import Near, Profile, Requirement
 from leadsman_gateway.decider import Decider
 from leadsman_gateway.hop.client import Held
 from leadsman_gateway.metrics import GatewayMetrics
@@ -21,21 +22,28 @@ NEED = Requirement("nfs.csi.k8s.io", "nas-a")
 class ScriptedHop:
     """Answers with a table, or raises."""
 
-    def __init__(self, answer: Any = None, *, selects_pods: bool = False, error: Exception | None = None) -> None:
+    def __init__(
+        self, answer: Any = None, *, selectors: tuple[PodSelector, ...] = (), error: Exception | None = None
+    ) -> None:
         self.answer = answer
-        self.selects_pods = selects_pods
+        self.selectors = SelectorSet(selectors)
         self.error = error
         self.asked: list[tuple[Requirement, ...]] = []
+        self.near: list[Near] = []
         self.deadlines: list[float] = []
 
-    async def ask(self, profile: Any, requirements: Any, deadline: float) -> Held[Any]:
+    def selects(self, profile: Profile) -> bool:
+        return bool(self.selectors.matching(profile))
+
+    async def ask(self, profile: Profile, requirements: Any, deadline: float, near: Near) -> Held[Any]:
         self.asked.append(tuple(requirements))
+        self.near.append(near)
         self.deadlines.append(deadline)
         if self.error is not None:
             raise self.error
         if self.answer is None:
             raise LeadsmanError("nobody answers")
-        return Held("one", 3, self.answer)
+        return Held("one", 3, self.answer, "p1", ("blind",))
 
 
 class ScriptedVolumes:
@@ -89,14 +97,14 @@ def bench() -> Callable[..., Bench]:
     def make(
         *resolutions: Resolution,
         answer: Any = None,
-        selects_pods: bool = False,
+        selectors: tuple[PodSelector, ...] = (),
         hop_error: Exception | None = None,
         fetch_s: float = 0.0,
         resolve_error: Exception | None = None,
         on_failure: str = "allow",
     ) -> Bench:
         volumes = ScriptedVolumes(*(resolutions or [Resolution((NEED,))]), fetch_s=fetch_s, error=resolve_error)
-        hop = ScriptedHop(answer, selects_pods=selects_pods, error=hop_error)
+        hop = ScriptedHop(answer, selectors=selectors, error=hop_error)
         made = Bench(volumes, hop, on_failure)
         made.volumes, made.hop = volumes, hop  # type: ignore[attr-defined]
         return made

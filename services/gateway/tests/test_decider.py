@@ -5,9 +5,11 @@ import time
 import msgspec
 import pytest
 
+from leadsman.domain.pod_selectors import Operator, PodSelector, Term
 from leadsman.domain.reasons import Reason
-from leadsman.domain.requirements import Requirement
+from leadsman.domain.requirements import NEAR_ZONE, Near, Requirement
 from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
+from leadsman.wire.extender_reply import NONE_FAILED, Failed
 from leadsman.wire.pod import Pod
 from leadsman_gateway.hop.answers import FilterTable, ScoreTable
 from leadsman_gateway.volumes import ObjectRef, Resolution
@@ -22,6 +24,8 @@ POD = msgspec.convert(
     },
     Pod,
 )
+GPU = msgspec.convert({"metadata": {"name": "train", "labels": {"accelerator": "gpu"}}}, Pod)
+OF_GPU = PodSelector(labels=(Term("accelerator", Operator.IN, ("gpu",)),))
 PLAIN = msgspec.convert({"metadata": {"name": "web"}, "spec": {"volumes": [{"name": "tmp", "emptyDir": {}}]}}, Pod)
 
 
@@ -31,7 +35,8 @@ async def test_known_needs_are_decided_by_the_filter(bench):
     ruling = await one.decider.verdicts(POD, one.deadline())
 
     assert (ruling.outcome, ruling.instance, ruling.generation) == ("decided", "one", 3)
-    assert list(ruling.answer.failed(["bad", "good"])) == ["bad"]
+    assert (ruling.policy, ruling.degraded) == ("p1", ("blind",))
+    assert list(ruling.answer.failed(["bad", "good"]).all) == ["bad"]
 
 
 async def test_missing_objects_are_read_once_and_resolved_again(bench):
@@ -62,7 +67,7 @@ async def test_nothing_resolved_is_no_opinion(bench):
     one = bench(Resolution(unresolved=("data",)), answer=TABLE)
     ruling = await one.decider.verdicts(POD, one.deadline())
 
-    assert (ruling.outcome, ruling.answer.failed(["bad"])) == ("no-opinion", {})
+    assert (ruling.outcome, ruling.answer.failed(["bad"])) == ("no-opinion", NONE_FAILED)
     assert one.hop.asked == []
 
 
@@ -73,13 +78,13 @@ async def test_silent_or_broken_hop_is_answered_by_the_mode(bench, error):
     closed = bench(hop_error=error, on_failure="reject")
 
     ruling = await opened.decider.verdicts(POD, opened.deadline())
-    assert (ruling.outcome, ruling.answer.failed(["a"])) == ("failed-open", {})
+    assert (ruling.outcome, ruling.answer.failed(["a"])) == ("failed-open", NONE_FAILED)
     ruling = await closed.decider.verdicts(POD, closed.deadline())
     assert (ruling.outcome, ruling.answer.failed(["a"])) == (
         "failed-closed",
-        {"a": "node(s) had no storage verdict (nfs.csi.k8s.io)"},
+        Failed({"a": "node(s) had no storage verdict (nfs.csi.k8s.io)"}, {}),
     )
-    assert ruling.answer.reason("a") is Reason.VERDICT_UNAVAILABLE
+    assert ruling.answer.rejection("a") == Rejection(Reason.VERDICT_UNAVAILABLE, "nfs.csi.k8s.io")
     assert closed.decider.closed_answers == 1
     assert closed.value("internal_errors_total", place="hop") == (1 if error else 0)
 
@@ -93,23 +98,51 @@ async def test_pod_of_a_shape_that_breaks_the_resolver_is_no_opinion(bench):
     assert one.value("internal_errors_total", place="resolve") == 1
 
 
-async def test_pod_without_storage_is_asked_about_only_under_selectors(bench):
-    """The fast path ends when the filter's policy selects pods; without a filter the mode decides then."""
-    fast = bench(answer=TABLE)
-    assert (await fast.decider.verdicts(PLAIN, fast.deadline())).outcome == "fast-path"
-    assert fast.hop.asked == []
+@pytest.mark.parametrize("ask", ["verdicts", "scores"])
+async def test_pod_without_storage_is_asked_about_only_if_a_rule_selects_it(bench, ask):
+    """Rules that select other pods leave it on the fast path."""
+    for pod, outcome in ((GPU, "decided"), (PLAIN, "fast-path")):
+        one = bench(Resolution(), answer=TABLE, selectors=(OF_GPU,))
+        assert (await getattr(one.decider, ask)(pod, one.deadline())).outcome == outcome
+        assert len(one.hop.asked) == (outcome == "decided")
 
-    selected = bench(Resolution(), answer=TABLE, selects_pods=True)
-    assert (await selected.decider.verdicts(PLAIN, selected.deadline())).outcome == "decided"
 
-    lost = bench(Resolution(), selects_pods=True, on_failure="reject")
-    ruling = await lost.decider.verdicts(PLAIN, lost.deadline())
-    assert ruling.answer.failed(["a"]) == {"a": "node(s) had no storage verdict (policy)"}
+async def test_pod_that_only_a_rule_touches_gets_the_configured_answer_without_a_filter(bench):
+    """The rejection names the policy, because there is no driver to name."""
+    lost = bench(Resolution(), selectors=(OF_GPU,), on_failure="reject")
+    ruling = await lost.decider.verdicts(GPU, lost.deadline())
+
+    assert ruling.outcome == "failed-closed"
+    assert ruling.answer.failed(["a"]).unresolvable == {"a": "node(s) had no storage verdict (policy)"}
+
+
+async def test_shadow_mode_also_holds_while_the_filter_is_silent(bench):
+    """It rejects nothing; what would have been is recorded, and there is nobody to wake later."""
+    one = bench(answer=FilterTable(FilterAnswer({}, dry_run=True)), on_failure="reject")
+    await one.decider.verdicts(POD, one.deadline())
+    one.hop.answer = None
+    ruling = await one.decider.verdicts(POD, one.deadline())
+
+    assert (ruling.outcome, ruling.answer.failed(["a"])) == ("failed-closed", NONE_FAILED)
+    assert ruling.answer.shadow(["a"]) == {"a": Rejection(Reason.VERDICT_UNAVAILABLE, "nfs.csi.k8s.io")}
+    assert one.decider.closed_answers == 0
+
+
+@pytest.mark.parametrize(("annotations", "outcome"), [({NEAR_ZONE: "a"}, "decided"), ({NEAR_ZONE: ""}, "fast-path")])
+async def test_pod_that_says_where_its_data_is_gets_scores_without_storage(bench, annotations, outcome):
+    """Nearness is a matter of scores alone: no filter is asked."""
+    place = Near(("a",))
+    one = bench(Resolution(near=place), answer=ScoreTable(ScoreAnswer(("a",), b"\x09", 5)))
+    pod = msgspec.convert({"metadata": {"name": "web", "annotations": annotations}}, Pod)
+
+    assert (await one.decider.verdicts(pod, one.deadline())).outcome == "fast-path"
+    assert (await one.decider.scores(pod, one.deadline())).outcome == outcome
+    assert one.hop.near == [place] * (outcome == "decided")
 
 
 async def test_scores_that_cannot_be_had_are_left_to_kube_scheduler(bench):
     """Also in fail-closed mode: scores never keep a pod out."""
-    scored = bench(answer=ScoreTable(ScoreAnswer({"a": 9}, 5)))
+    scored = bench(answer=ScoreTable(ScoreAnswer(("a",), b"\x09", 5)))
     lost = bench(on_failure="reject")
 
     assert (await scored.decider.scores(POD, scored.deadline())).answer.score("a") == 9

@@ -7,30 +7,25 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from leadsman.domain.reasons import Reason
-from leadsman.domain.requirements import Requirement
-from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
+from leadsman.domain.verdicts import FilterAnswer, Rejection
 from leadsman.testing.clock import FakeClock
 from leadsman.wire.decision import MAX_NODES, decode_decision
 from leadsman.wire.pod import ObjectMeta, Pod
 from leadsman_gateway import records
 from leadsman_gateway.decider import Ruling
 from leadsman_gateway.extender import Decision
-from leadsman_gateway.hop.answers import FilterTable, ScoreTable, none_pass
+from leadsman_gateway.hop.answers import FilterTable, none_pass
 from leadsman_gateway.metrics import GatewayMetrics
-from leadsman_gateway.records import DecisionRecorder, reasons_of, to_record
-from leadsman_gateway.volumes import Resolution
+from leadsman_gateway.records import DecisionRecorder
 
 POD = Pod(ObjectMeta(name="db-0", namespace="shop", uid="u-1"))
 NODES = [f"node-{number}" for number in range(MAX_NODES * 2)]
-HUNG, DOWN = Rejection(Reason.MOUNT_HUNG, "a.csi"), Rejection(Reason.ENDPOINT_TIMEOUT, "a.csi")
-HUNG_ELSEWHERE = Rejection(Reason.MOUNT_HUNG, "b.csi")
+HUNG = Rejection(Reason.MOUNT_HUNG, "a.csi")
 
 
-def decision(table: FilterTable, outcome="decided") -> Decision:
+def decision(table: FilterTable) -> Decision:
     """A filter call about NODES."""
-    needs = Resolution((Requirement("a.csi", "x", "pv-1"), Requirement("a.csi", "x", "pv-2"), Requirement("b.csi")))
-    ruling = Ruling(outcome, table, needs, "filter-1", 8)
-    return Decision("filter", POD, len(NODES), verdicts=ruling, failed=table.failed(NODES), seconds=0.0123456)
+    return Decision("filter", POD, len(NODES), verdicts=Ruling("decided", table), failed=table.failed(NODES).all)
 
 
 class Publisher:
@@ -64,32 +59,6 @@ def recorder():
         return made, registry
 
     return make
-
-
-def test_record_lists_some_nodes_and_counts_all():
-    """A cluster-wide outage must not make a record of a megabyte."""
-    record = to_record(decision(none_pass(HUNG)), 1.0)
-
-    assert (len(record.rejected), record.rejected_total, record.candidates) == (MAX_NODES, len(NODES), len(NODES))
-    assert set(record.rejected.values()) == {"MountHung"}
-    assert (record.storages, record.instance, record.generation) == (["a.csi/x", "b.csi"], "filter-1", 8)
-    assert record.duration_ms == 12.346
-
-
-def test_reasons_are_counted_over_all_nodes():
-    """Beyond those listed by name, and together for one reason of several drivers."""
-    rejected = {node: (HUNG, DOWN, HUNG_ELSEWHERE)[number % 3] for number, node in enumerate(NODES)}
-
-    assert reasons_of(decision(FilterTable(FilterAnswer(rejected)))) == {"MountHung": 133, "EndpointTimeout": 67}
-
-
-def test_record_of_scores_lists_the_candidates():
-    """With the score each was given."""
-    table = ScoreTable(ScoreAnswer({"node-0": 9}, 5))
-    made = Decision("prioritize", POD, len(NODES), scores=Ruling("decided", table), scored=NODES[:MAX_NODES])
-
-    assert to_record(made, 1.0).scores["node-0"] == 9
-    assert len(to_record(made, 1.0).scores) == MAX_NODES
 
 
 async def test_full_queue_drops_and_counts(recorder):

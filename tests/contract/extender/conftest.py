@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from leadsman.domain.clock import SystemClock
 from leadsman.domain.reasons import Reason
-from leadsman.domain.requirements import Profile, Requirement
+from leadsman.domain.requirements import NOWHERE, Near, Profile, Requirement
 from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
 from leadsman_gateway.decider import Decider
 from leadsman_gateway.extender import Extender
@@ -36,9 +36,12 @@ SCORES = {"ip-10-20-0-11.eu-west-1.compute.internal": 10, "worker-002.example.ne
 class FixedFilter:
     """Rejects what BROKEN says."""
 
-    selects_pods = False
+    def selects(self, profile: Profile) -> bool:
+        return False
 
-    async def ask(self, profile: Profile, requirements: Iterable[Requirement], deadline: float) -> Held[FilterTable]:
+    async def ask(
+        self, profile: Profile, requirements: Iterable[Requirement], deadline: float, near: Near = NOWHERE
+    ) -> Held[FilterTable]:
         rejected = {
             node: Rejection(reason, need.driver)
             for need in sorted(requirements, reverse=True)
@@ -50,10 +53,13 @@ class FixedFilter:
 class FixedScorer:
     """Scores as SCORES says."""
 
-    selects_pods = False
+    def selects(self, profile: Profile) -> bool:
+        return False
 
-    async def ask(self, profile: Profile, requirements: Iterable[Requirement], deadline: float) -> Held[ScoreTable]:
-        return Held("scorer-1", 1, ScoreTable(ScoreAnswer(SCORES, 5)))
+    async def ask(
+        self, profile: Profile, requirements: Iterable[Requirement], deadline: float, near: Near = NOWHERE
+    ) -> Held[ScoreTable]:
+        return Held("scorer-1", 1, ScoreTable(ScoreAnswer(tuple(SCORES), bytes(SCORES.values()), 5)))
 
 
 @pytest.fixture(scope="session")

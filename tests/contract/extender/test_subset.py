@@ -17,7 +17,8 @@ from leadsman_gateway.hop.answers import FilterTable, ScoreTable
 pytestmark = pytest.mark.contract
 
 names = st.lists(st.text(min_size=1, max_size=20), max_size=20)
-rejection = st.builds(Rejection, st.sampled_from(Reason), st.sampled_from(["a.csi", "b.csi"]))
+resolvable = st.just(Rejection(Reason.RULE_NOT_MET, "idle-nodes", resolvable=True))
+rejection = st.builds(Rejection, st.sampled_from(Reason), st.sampled_from(["a.csi", "b.csi"])) | resolvable
 more = st.dictionaries(st.sampled_from(["labels", "uid", "x"]), st.text(max_size=5), max_size=3)
 
 
@@ -26,23 +27,29 @@ def filter_answers(draw: Any, known: Any) -> Any:
     """A filter's answer about some of `known` and about nodes nobody asked for."""
     about = st.sampled_from(known or ["other"]) | st.text(min_size=1, max_size=5)
     rejected = draw(st.dictionaries(about, rejection, max_size=10))
+    volumes = draw(st.dictionaries(about, st.just(Rejection(Reason.VOLUME_UNHEALTHY, "a.csi")), max_size=3))
     if draw(st.booleans()):
-        return FilterAnswer(rejected)
-    return FilterAnswer(rejected, frozenset(draw(st.lists(about, max_size=10))), draw(rejection))
+        return FilterAnswer(rejected, volumes=volumes)
+    return FilterAnswer(rejected, frozenset(draw(st.lists(about, max_size=10))), draw(rejection), volumes)
 
 
 @given(data=st.data(), sent=names)
 def test_names_kept_and_names_failed_are_the_names_sent(data: Any, sent: Any) -> None:
-    """Kept names stand in the order sent; the others are failed with the text of their rejection."""
+    """Kept names stand in the order sent; the others are failed with the text of their rejection, in one of two lists.
+
+    Preemption looks for victims on nodes in FailedNodes only.
+    """
     answer = data.draw(filter_answers(sent))
     call = decode_filter(json.dumps({"Pod": {}, "Nodes": None, "NodeNames": sent}).encode())
     failed = FilterTable(answer).failed(call.candidates.all_names())
     reply = json.loads(encode_filter_result(call.candidates, failed))
 
     verdicts = {name: answer.verdict(name) for name in sent}
-    assert reply["NodeNames"] == [name for name in sent if verdicts[name] is None]
-    assert reply["FailedAndUnresolvableNodes"] == {name: why.text for name, why in verdicts.items() if why is not None}
-    assert all(FilterTable(answer).reason(name) is why.reason for name, why in verdicts.items() if why is not None)
+    rejected = {name: why for name, why in verdicts.items() if why is not None}
+    assert reply["NodeNames"] == [name for name in sent if name not in rejected]
+    for member, helps in (("FailedNodes", True), ("FailedAndUnresolvableNodes", False)):
+        assert reply[member] == {name: why.text for name, why in rejected.items() if why.resolvable is helps}
+    assert all(FilterTable(answer).rejection(name) == why for name, why in verdicts.items())
 
 
 @given(
@@ -77,7 +84,7 @@ def test_kept_nodes_are_the_bytes_sent(
 )
 def test_every_candidate_gets_one_integer_score(sent: Any, known: Any, default: Any) -> None:
     """One entry per candidate in the order sent, an integer from 0 to 10; a float would void the whole answer."""
-    table = ScoreTable(ScoreAnswer(known, default))
+    table = ScoreTable(ScoreAnswer(tuple(known), bytes(known.values()), default))
     for members in ({"NodeNames": sent}, {"Nodes": {"items": [{"metadata": {"name": name}} for name in sent]}}):
         call = decode_prioritize(json.dumps({"Pod": {}, **members}).encode())
         reply = json.loads(join_scores(table.entries(call.candidates.all_names())))

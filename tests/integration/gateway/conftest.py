@@ -14,21 +14,30 @@ from prometheus_client import CollectorRegistry
 
 from leadsman.bus.connect import BusSettings
 from leadsman.domain.clock import SystemClock
+from leadsman.domain.pod_selectors import PodSelector
+from leadsman.domain.policy import SchedulingPolicy
 from leadsman.domain.reasons import Reason
-from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
+from leadsman.domain.verdicts import Column, FilterAnswer, Rejection, ScoreAnswer
 from leadsman.runtime.app import Shutdown
 from leadsman.runtime.options import Address
 from leadsman.testing.waiting import eventually
 from leadsman.v1 import filter_pb2_grpc, requirements_pb2, scorer_pb2_grpc
 from leadsman.v1.filter_pb2 import FilterResponse
 from leadsman.v1.scorer_pb2 import ScoreResponse
-from leadsman.wire.hop import CHANNEL_OPTIONS, encode_filter_answer, encode_score_answer, pack_rejections
+from leadsman.wire.hop import (
+    CHANNEL_OPTIONS,
+    encode_filter_answer,
+    encode_hello,
+    encode_score_answer,
+    pack_rejections,
+)
 from leadsman_gateway.service import Gateway
 from leadsman_gateway.settings import GatewaySettings
 from leadsman_gateway.volumes import ManifestCatalogue
 
 DRIVER = "nfs.csi.k8s.io"
 BROKEN = Rejection(Reason.MOUNT_HUNG, DRIVER)
+RESOLVABLE = Rejection(Reason.RULE_NOT_MET, "idle-nodes", resolvable=True)
 TEXT = BROKEN.text
 NOWHERE = "nats://127.0.0.1:1"
 
@@ -45,10 +54,16 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
     instance: str = "one"
     generation: int = 1
     rejected: dict[str, Rejection] = field(default_factory=dict)
+    shadow: dict[str, Rejection] = field(default_factory=dict)
+    dry_run: bool = False
     bad_volumes: dict[str, dict[str, Rejection]] = field(default_factory=dict)
     half_packed: bool = False
     scores: dict[str, int] = field(default_factory=dict)
-    selectors: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    selectors: tuple[PodSelector, ...] = ()
+    policy: str = "p1"
+    backend_attributes: dict[str, str] = field(default_factory=dict)
+    degraded: tuple[str, ...] = ()
     silent: bool = False
     frozen: bool = False
     says_hello: bool = True
@@ -58,6 +73,7 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
     streams: int = 0
     server: grpc.aio.Server | None = None
     going: asyncio.Event = field(default_factory=asyncio.Event)
+    open: list[Any] = field(default_factory=list)
 
     async def start(self) -> "Replica":
         self.server = grpc.aio.server(options=[*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)])
@@ -72,6 +88,18 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
         if self.server is not None:
             await self.server.stop(None)
             self.server = None
+
+    async def adopt(self, policy: str, **changes: Any) -> None:
+        """Work by another policy from now on, and say so on every stream; generations begin anew."""
+        await self.adopt_silently(policy, **changes)
+        for context, response in self.open:
+            await context.write(self._hello(response))
+
+    async def adopt_silently(self, policy: str, **changes: Any) -> None:
+        """The same, without a word about it yet."""
+        self.policy = policy
+        for name, value in changes.items():
+            setattr(self, name, value)
 
     @property
     def questions(self) -> list[Any]:
@@ -88,26 +116,34 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
         self.streams += 1
         if not self.says_hello:
             await asyncio.Event().wait()
-        hello = requirements_pb2.Hello(instance=self.instance, pod_selectors=self.selectors)
-        await context.write(response(hello=hello, frozen=self.frozen))
+        self.open.append((context, response))
+        await context.write(self._hello(response))
         async for question in questions:
             self.asked.append(question)
             await self.going.wait()
             if self.silent:
                 continue
+            head = response(
+                id=question.id, generation=self.generation, policy=self.policy, degraded=self.degraded
+            ).SerializeToString()
             if self.nonsense:
-                await context.write(response(id=question.id, generation=self.generation))
-            elif question.known_generation == self.generation:
-                unchanged = response(id=question.id, generation=self.generation, unchanged=requirements_pb2.Unchanged())
+                await context.write(response.FromString(head))
+            elif (question.known_generation, question.policy) == (self.generation, self.policy):
+                unchanged = response(unchanged=requirements_pb2.Unchanged())
                 if volumes := self._of_volumes(question):
                     unchanged.volumes.CopyFrom(pack_rejections(volumes))
-                await context.write(unchanged)
+                await context.write(response.FromString(head + unchanged.SerializeToString()))
             else:
-                await context.write(answer(question))
+                await context.write(response.FromString(head + answer(question).SerializeToString()))
+
+    def _hello(self, response: Any) -> Any:
+        policy = SchedulingPolicy(backend_attributes=self.backend_attributes, fingerprint=self.policy)
+        return response(hello=encode_hello(self.instance, "0", self.selectors, policy), frozen=self.frozen)
 
     def _filter_answer(self, question: Any) -> Any:
-        answer = FilterAnswer(self.rejected, volumes=self._of_volumes(question))
-        reply = encode_filter_answer(question.id, self.generation, answer)
+        shadow = FilterAnswer(self.shadow) if self.shadow else None
+        volumes = self._of_volumes(question)
+        reply = encode_filter_answer(FilterAnswer(self.rejected, volumes=volumes, shadow=shadow, dry_run=self.dry_run))
         if self.half_packed:
             reply.volumes.reason_index = b""
         return reply
@@ -118,8 +154,11 @@ class Replica(filter_pb2_grpc.FilterServiceServicer, scorer_pb2_grpc.ScorerServi
             found |= self.bad_volumes.get(need.volume, {})
         return found
 
-    def _score_answer(self, question: Any) -> Any:
-        return encode_score_answer(question.id, self.generation, ScoreAnswer(self.scores, 5))
+    def _score_answer(self, _: Any) -> Any:
+        nodes, scores = tuple(self.scores), bytes(self.scores.values())
+        return encode_score_answer(
+            ScoreAnswer(nodes, scores, 5, bytes([10] * len(nodes)), self.columns, dry_run=self.dry_run)
+        )
 
 
 @pytest.fixture
@@ -191,6 +230,13 @@ class Running:
 
     async def linked(self, hop: str = "filter", replicas: int = 1) -> None:
         await poll(lambda: self.value("leadsman_gateway_hop_links_ready", hop=hop) == replicas)
+
+    async def works_by(self, policy: str) -> None:
+        """Wait until every replica has said that it works by `policy`."""
+        client, words = await self.connect(), f"every replica works by {policy}".encode()
+        async with asyncio.timeout(5):
+            while words not in (await client.get("/readyz/policy")).body:  # noqa: ASYNC110 - there is no event to await
+                await asyncio.sleep(0.005)
 
     async def connect(self) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 27))
@@ -268,10 +314,11 @@ def take_port(file: Path) -> int | None:
     return port
 
 
-def call(*names: str, volumes: Any = None, **members: Any) -> bytes:
+def call(*names: str, volumes: Any = None, labels: Any = None, annotations: Any = None, **members: Any) -> bytes:
     """The body of a filter or prioritize call, by default of a pod with one inline CSI volume."""
     volumes = [{"name": "data", "csi": {"driver": DRIVER}}] if volumes is None else volumes
-    pod = {"metadata": {"name": "db-0", "namespace": "shop", "uid": "u-1"}, "spec": {"volumes": volumes}}
+    metadata = {"name": "db-0", "namespace": "shop", "uid": "u-1", "labels": labels, "annotations": annotations}
+    pod = {"metadata": metadata, "spec": {"volumes": volumes}}
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(names), **members}).encode()
 
 
@@ -285,6 +332,12 @@ def body() -> Callable[..., bytes]:
 def broken() -> Rejection:
     """Why nodes are rejected in these tests."""
     return BROKEN
+
+
+@pytest.fixture
+def resolvable() -> Rejection:
+    """A rejection that evictions could resolve."""
+    return RESOLVABLE
 
 
 @pytest.fixture

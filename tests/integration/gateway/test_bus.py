@@ -9,8 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from leadsman.bus.connect import Bus, BusSettings
 from leadsman.bus.subjects import BACKENDS, DECISION, WAKE
+from leadsman.domain.verdicts import Column
 from leadsman.testing.nats import NatsServer
-from leadsman.wire.decision import decode_decision
+from leadsman.wire.decision import Breakdown, RejectedNodes, decode_decision
 from leadsman.wire.notices import WakeNotice, decode_backends, encode_notice
 
 pytestmark = pytest.mark.integration
@@ -20,7 +21,7 @@ VOLUME = """
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: pv-1}
-spec: {csi: {driver: nfs.csi.k8s.io, volumeHandle: h, volumeAttributes: {server: nas-a}}}
+spec: {csi: {driver: nfs.csi.k8s.io, volumeHandle: h, volumeAttributes: {server: nas-a, share: exports}}}
 """
 
 
@@ -77,7 +78,15 @@ async def test_every_call_leaves_a_record(
 ) -> None:
     """Who asked, what was answered, for which reason, and by which generation of which replica."""
     records = await listener.listen(f"{DECISION}.*")
-    one = await replica(instance="filter-1", generation=4, rejected={"node-2": broken}, scores={"node-1": 9})
+    one = await replica(
+        instance="filter-1",
+        generation=4,
+        rejected={"node-2": broken},
+        scores={"node-1": 9},
+        columns=(Column("cpu", 1.0, bytes([90])),),
+        policy="4f2a",
+        degraded=("breaker:a.csi",),
+    )
     running = await gateway(one, nats_url=nats.url)
     await connected(running, until)
     await running.linked()
@@ -91,9 +100,11 @@ async def test_every_call_leaves_a_record(
     filtered, scored, fast = [decode_decision(record) for record in records]
     assert (filtered.verb, filtered.namespace, filtered.pod, filtered.uid) == ("filter", "shop", "db-0", "u-1")
     assert (filtered.outcome, filtered.candidates, filtered.rejected_total) == ("decided", 2, 1)
-    assert filtered.rejected == {"node-2": "MountHung"}
+    assert filtered.rejections == [RejectedNodes("MountHung", "nfs.csi.k8s.io", 1, ["node-2"])]
+    assert (filtered.policy, filtered.mode, filtered.degraded) == ("4f2a", "enforce", ["breaker:a.csi"])
     assert (filtered.instance, filtered.generation, filtered.storages) == ("filter-1", 4, ["nfs.csi.k8s.io"])
     assert (scored.verb, scored.scores) == ("prioritize", {"node-1": 9})
+    assert scored.breakdown == {"node-1": Breakdown(9, 10, {"cpu": (0.9, 1.0)})}
     assert (fast.outcome, fast.rejected_total) == ("fast-path", 0)
 
 
@@ -187,3 +198,23 @@ async def test_backends_are_told_when_volumes_change(
 
     await until(lambda: decode_backends(lists[-1]).backends)
     assert [(one.driver, one.backend) for one in decode_backends(lists[-1]).backends] == [("nfs.csi.k8s.io", "nas-a")]
+
+
+async def test_backends_are_told_anew_when_the_policy_names_them_otherwise(
+    gateway: Any, replica: Any, nats: Any, listener: Any, until: Any, tmp_path: Any
+) -> None:
+    """The first list already is by the policy: one without it would end probes that were going on."""
+    (tmp_path / "volume.yaml").write_text(VOLUME)
+    lists = await listener.listen(BACKENDS)
+    one = await replica(backend_attributes={"nfs.csi.k8s.io": "share"}, says_hello=False)
+    running = await gateway(one, nats_url=nats.url)
+    await connected(running, until)
+    await one.stop()
+    one.says_hello = True
+    await one.start()
+    await until(lambda: lists)
+    assert [each.backend for each in decode_backends(lists[0]).backends] == ["exports"]
+
+    await one.adopt("p2", backend_attributes={})
+
+    await until(lambda: [each.backend for each in decode_backends(lists[-1]).backends] == ["nas-a"])

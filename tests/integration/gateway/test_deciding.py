@@ -54,18 +54,6 @@ async def test_pod_without_storage_is_never_asked_about(gateway: Any, replica: A
     assert requests(running, "filter", "fast-path") == 1
 
 
-async def test_selectors_of_the_filter_end_the_fast_path(gateway: Any, replica: Any, body: Any, broken: Any) -> None:
-    """A policy that selects pods may also concern pods without storage; the pod's profile is sent then."""
-    one = await replica(rejected={"node-3": broken}, selectors=("accelerator=gpu",))
-    running = await gateway(one)
-    await running.linked()
-
-    reply = (await running.post("/filter", body(*NODES, volumes=PROJECTED))).json
-
-    assert list(reply["FailedAndUnresolvableNodes"]) == ["node-3"]
-    assert [question.profile.namespace for question in one.asked] == ["shop"]
-
-
 async def test_unchanged_answer_is_not_sent_again(gateway: Any, replica: Any, body: Any, broken: Any) -> None:
     """The second call with the same needs carries the generation and gets `Unchanged`; pods share the answer."""
     one = await replica(rejected={"node-3": broken}, generation=7)
@@ -111,7 +99,7 @@ async def test_answers_kept_are_bounded_by_their_nodes(
     gateway: Any, replica: Any, body: Any, broken: Any, monkeypatch: Any
 ) -> None:
     """The least recently used answer is forgotten when all of them together name too many nodes."""
-    monkeypatch.setattr("leadsman_gateway.hop.client.MAX_KEPT_NODES", 3)
+    monkeypatch.setattr("leadsman_gateway.hop.kept.MAX_NODES", 3)
     one = await replica(rejected={"node-2": broken, "node-3": broken}, generation=7)
     running = await gateway(one)
     await running.linked()

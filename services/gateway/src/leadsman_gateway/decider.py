@@ -11,14 +11,15 @@ from typing import Generic, Literal, Protocol, TypeVar
 from leadsman.domain.clock import Clock
 from leadsman.domain.errors import LeadsmanError
 from leadsman.domain.reasons import Reason
-from leadsman.domain.requirements import Profile, Requirement
+from leadsman.domain.requirements import NOWHERE, Near, Profile, Requirement
 from leadsman.domain.verdicts import Rejection
 from leadsman.telemetry.logs import get_logger
 from leadsman.wire.pod import Pod
 from leadsman_gateway.hop.answers import ALL_PASS, FilterTable, ScoreTable, none_pass
-from leadsman_gateway.hop.client import Held, Prepared
+from leadsman_gateway.hop.client import Held
+from leadsman_gateway.hop.kept import Prepared
 from leadsman_gateway.metrics import GatewayMetrics
-from leadsman_gateway.volumes import Catalogue, Resolution, needs_storage
+from leadsman_gateway.volumes import Catalogue, Resolution, annotated_near, needs_storage
 
 log = get_logger("gateway")
 A = TypeVar("A", bound=Prepared)
@@ -46,25 +47,31 @@ class Resolver(Protocol):
 class Asked(Protocol[A_co]):
     """A service behind the gateway; see `leadsman_gateway.hop.client.HopClient`."""
 
-    @property
-    def selects_pods(self) -> bool:
-        """Whether pods without storage must be asked about, too."""
+    def selects(self, profile: Profile) -> bool:
+        """Whether a rule touches such a pod, so that it must be asked about even without storage."""
         ...
 
-    async def ask(self, profile: Profile, requirements: Iterable[Requirement], deadline: float) -> Held[A_co]:
+    async def ask(
+        self, profile: Profile, requirements: Iterable[Requirement], deadline: float, near: Near = NOWHERE
+    ) -> Held[A_co]:
         """The answer by `deadline` on the monotonic clock; raises a LeadsmanError if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling(Generic[A]):
-    """What holds for one pod: `answer` is ready to be applied to candidates, None if there is no opinion."""
+    """What holds for one pod: `answer` is ready to be applied to candidates, None if there is no opinion.
+
+    `policy` is the fingerprint of the policy behind it, `degraded` what its giver could not do as it should.
+    """
 
     outcome: Outcome
     answer: A | None = None
     resolution: Resolution = NOT_RESOLVED
     instance: str = ""
     generation: int = 0
+    policy: str = ""
+    degraded: tuple[str, ...] = ()
 
 
 FAST_PATH: Ruling[FilterTable] = Ruling("fast-path", ALL_PASS)
@@ -93,33 +100,40 @@ class Decider:
         self._clock = clock
         self._metrics = metrics
         self.closed_answers = 0
+        self._dry_run = False  # the mode that the filter's policy was in when it last answered
 
     async def verdicts(self, pod: Pod, deadline: float) -> Ruling[FilterTable]:
         """Which nodes may take `pod`; the answer is never None."""
-        if not self._filters.selects_pods and not needs_storage(pod):
+        profile = _profile(pod)
+        selected = self._filters.selects(profile)
+        if not selected and not needs_storage(pod):
             return FAST_PATH
         resolution = await self._resolve(pod, deadline)
-        if not resolution.requirements and not self._filters.selects_pods:
+        if not selected and not resolution.requirements:
             return Ruling("no-opinion", ALL_PASS, resolution)
-        held = await self._ask(self._filters, pod, resolution, deadline)
+        held = await self._ask(self._filters, pod, profile, resolution, deadline)
         if held is not None:
-            return Ruling("decided", held.answer, resolution, held.instance, held.generation)
+            self._dry_run = held.answer.dry_run
+            return _decided(held, resolution)
         if self._on_failure == "allow":
             return Ruling("failed-open", ALL_PASS, resolution)
-        self.closed_answers += 1
-        return Ruling("failed-closed", none_pass(_unavailable(resolution.requirements)), resolution)
+        self.closed_answers += not self._dry_run
+        rejection = _unavailable(resolution.requirements)
+        return Ruling("failed-closed", none_pass(rejection, dry_run=self._dry_run), resolution)
 
     async def scores(self, pod: Pod, deadline: float) -> Ruling[ScoreTable]:
         """How well nodes suit `pod`; no answer means that kube-scheduler is left to its own scores."""
-        if not self._scorers.selects_pods and not needs_storage(pod):
+        profile = _profile(pod)
+        selected = self._scorers.selects(profile) or (annotated_near(pod) or NOWHERE) != NOWHERE
+        if not selected and not needs_storage(pod):
             return FAST_PATH_SCORES
         resolution = await self._resolve(pod, deadline)
-        if not resolution.requirements and not self._scorers.selects_pods:
+        if not selected and not resolution.requirements:
             return Ruling("no-opinion", None, resolution)
-        held = await self._ask(self._scorers, pod, resolution, deadline)
+        held = await self._ask(self._scorers, pod, profile, resolution, deadline)
         if held is None:
             return Ruling("failed-open", None, resolution)
-        return Ruling("decided", held.answer, resolution, held.instance, held.generation)
+        return _decided(held, resolution)
 
     async def _resolve(self, pod: Pod, deadline: float) -> Resolution:
         """The pod's needs; objects that memory lacks are read once, as long as time allows."""
@@ -144,15 +158,21 @@ class Decider:
             self._metrics.fetch_timeouts.inc()
             return False
 
-    async def _ask(self, client: Asked[A], pod: Pod, resolution: Resolution, deadline: float) -> Held[A] | None:
+    async def _ask(
+        self, client: Asked[A], pod: Pod, profile: Profile, resolution: Resolution, deadline: float
+    ) -> Held[A] | None:
         try:
-            return await client.ask(_profile(pod), resolution.requirements, deadline)
+            return await client.ask(profile, resolution.requirements, deadline, resolution.near)
         except LeadsmanError:  # the link has logged and counted why; the outcome is counted with the request
             return None
         except Exception:
             self._metrics.internal_errors.labels("hop").inc()
             log.exception("asking over the hop failed", pod=pod.metadata.name, namespace=pod.metadata.namespace)
             return None
+
+
+def _decided(held: Held[A], resolution: Resolution) -> Ruling[A]:
+    return Ruling("decided", held.answer, resolution, held.instance, held.generation, held.policy, held.degraded)
 
 
 def _profile(pod: Pod) -> Profile:

@@ -5,12 +5,14 @@ and the next line says how many there were.
 """
 
 import logging
+from collections import Counter
 
-from prometheus_client import CollectorRegistry, Counter
+import prometheus_client
+from prometheus_client import CollectorRegistry
 
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
-from leadsman.wire.decision import DecisionRecord
+from leadsman.wire.decision import DecisionRecord, RejectedNodes
 
 LINES_PER_S = 10
 """Decisions at info level; all are written at debug level."""
@@ -27,28 +29,28 @@ class DecisionLog:
         self._second = 0
         self._lines = 0
         self._omitted = 0
-        self._all_omitted = Counter(
+        self._all_omitted = prometheus_client.Counter(
             "leadsman_gateway_decision_log_lines_omitted_total",
             "Rejecting or failed decisions without a log line, because there were too many in one second.",
             registry=registry,
         )
 
-    def write(self, record: DecisionRecord, reasons: dict[str, int]) -> None:
-        """Say what was decided; `reasons` is reason code to number of nodes."""
-        if not (record.rejected_total or record.outcome.startswith("failed")):
-            self._debug(record, reasons)
+    def write(self, record: DecisionRecord) -> None:
+        """Say what was decided."""
+        if not (record.rejected_total or record.shadow_total or record.outcome.startswith("failed")):
+            self._debug(record)
         elif self._allows():
-            log.info("decision", **_facts(record, reasons), omitted_before=self._omitted)
+            log.info("decision", **_facts(record), omitted_before=self._omitted)
             self._omitted = 0
         else:
-            self._debug(record, reasons)
+            self._debug(record)
             self._omitted += 1
             self._all_omitted.inc()
 
     @staticmethod
-    def _debug(record: DecisionRecord, reasons: dict[str, int]) -> None:
+    def _debug(record: DecisionRecord) -> None:
         if _level.isEnabledFor(logging.DEBUG):  # even to list the facts would be work on every decision
-            log.debug("decision", **_facts(record, reasons))
+            log.debug("decision", **_facts(record))
 
     def _allows(self) -> bool:
         second = int(self._clock.monotonic())
@@ -58,7 +60,7 @@ class DecisionLog:
         return self._lines <= LINES_PER_S
 
 
-def _facts(record: DecisionRecord, reasons: dict[str, int]) -> dict[str, object]:
+def _facts(record: DecisionRecord) -> dict[str, object]:
     return {
         "verb": record.verb,
         "namespace": record.namespace,
@@ -66,8 +68,18 @@ def _facts(record: DecisionRecord, reasons: dict[str, int]) -> dict[str, object]
         "outcome": record.outcome,
         "candidates": record.candidates,
         "rejected": record.rejected_total,
-        "reasons": reasons,
+        "reasons": _by_reason(record.rejections),
+        **({"would_reject": record.shadow_total, "would_reasons": _by_reason(record.shadow)} if record.shadow else {}),
         "storages": record.storages,
         "unresolved": record.unresolved,
+        "policy": record.policy,
         "ms": record.duration_ms,
     }
+
+
+def _by_reason(groups: list[RejectedNodes]) -> dict[str, int]:
+    """Reason code to number of nodes."""
+    found: Counter[str] = Counter()
+    for group in groups:
+        found[group.reason] += group.total
+    return dict(found)

@@ -1,10 +1,10 @@
 """The three verbs of kube-scheduler: body in, answer out, and what is to be recorded about it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leadsman.domain.clock import Clock
 from leadsman.telemetry.logs import get_logger
-from leadsman.wire.decision import MAX_NODES
 from leadsman.wire.extender import Candidates, decode_filter, decode_preempt, decode_prioritize
 from leadsman.wire.extender_reply import NO_SCORES, encode_filter_result, encode_preempt_result, join_scores
 from leadsman.wire.pod import Pod
@@ -26,8 +26,9 @@ healthy filter would not even be asked.
 class Decision:
     """One answered call, kept as cheaply as possible until there is time to record it.
 
-    `candidates` is their number, `failed` node to reply text, `scored` the first of the candidates that were given
-    scores; `seconds` is from arrival to answer.
+    `candidates` is their number, and `names` who they are, where that matters for the record: they were scored, or
+    would have been rejected if it were enforced. `failed` is node to reply text, for preempt only those whose victims
+    were spared; `seconds` is from arrival to answer.
     """
 
     verb: str
@@ -35,8 +36,8 @@ class Decision:
     candidates: int
     verdicts: Ruling[FilterTable] | None = None
     scores: Ruling[ScoreTable] | None = None
-    failed: dict[str, str] = field(default_factory=dict)
-    scored: list[str] = field(default_factory=list)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    names: Sequence[str] = ()
     seconds: float = 0.0
 
     @property
@@ -70,7 +71,7 @@ class Extender:
         names = call.candidates.all_names()
         failed = _table(ruling).failed(names)
         reply = encode_filter_result(call.candidates, failed)
-        return reply, Decision("filter", call.pod, len(names), verdicts=ruling, failed=failed)
+        return reply, _decision("filter", call.pod, names, ruling, failed.all)
 
     async def prioritize(self, body: bytes, arrived: float) -> tuple[bytes, Decision]:
         """How well each candidate suits the pod.
@@ -81,11 +82,12 @@ class Extender:
         call = decode_prioritize(body)
         ruling = await self._decider.scores(call.pod, self._until(arrived))
         names = call.candidates.all_names()
-        reply = NO_SCORES if ruling.answer is None else join_scores(ruling.answer.entries(names))
-        return reply, Decision("prioritize", call.pod, len(names), scores=ruling, scored=names[:MAX_NODES])
+        table = ruling.answer
+        reply = NO_SCORES if table is None or table.dry_run else join_scores(table.entries(names))
+        return reply, Decision("prioritize", call.pod, len(names), scores=ruling, names=names if table else ())
 
     async def preempt(self, body: bytes, arrived: float) -> tuple[bytes, Decision]:
-        """The proposed victims, without those on nodes that filter would reject: their end would be for nothing.
+        """The proposed victims, without those on nodes that filter would still reject: their end would be for nothing.
 
         Raises:
             BodyError: the body is not a preempt call.
@@ -93,9 +95,9 @@ class Extender:
         call = decode_preempt(body)
         ruling = await self._decider.verdicts(call.pod, self._until(arrived))
         names = list(call.victims)
-        failed = _table(ruling).failed(names)
+        failed = _table(ruling).failed(names).unresolvable
         kept = {node: victims for node, victims in call.victims.items() if node not in failed}
-        return encode_preempt_result(kept), Decision("preempt", call.pod, len(names), verdicts=ruling, failed=failed)
+        return encode_preempt_result(kept), _decision("preempt", call.pod, names, ruling, failed)
 
     def _until(self, arrived: float) -> float:
         """When to stop waiting, by the monotonic clock: the deadline, but never before the least wait from now."""
@@ -113,6 +115,13 @@ class Extender:
                 "scores wrong (kubernetes/kubernetes#141781); set nodeCacheCapable: true for this extender",
                 nodes=len(candidates.items),
             )
+
+
+def _decision(
+    verb: str, pod: Pod, names: Sequence[str], ruling: Ruling[FilterTable], failed: Mapping[str, str]
+) -> Decision:
+    shadowed = names if _table(ruling).casts_shadow else ()
+    return Decision(verb, pod, len(names), verdicts=ruling, failed=failed, names=shadowed)
 
 
 def _table(ruling: Ruling[FilterTable]) -> FilterTable:

@@ -6,18 +6,17 @@ records are collected for a moment and go out a few at a time: enough to share a
 
 import asyncio
 import contextlib
-from collections import Counter as TextCounter
 from collections import deque
 from functools import cache
-from itertools import islice
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 
 from leadsman.bus.subjects import decision_subject
 from leadsman.domain.clock import Clock
-from leadsman.wire.decision import MAX_NODES, DecisionRecord, encode_decision
+from leadsman.wire.decision import encode_decision
 from leadsman_gateway.decision_log import DecisionLog
+from leadsman_gateway.decision_record import to_record
 from leadsman_gateway.extender import Decision
 from leadsman_gateway.metrics import GatewayMetrics
 
@@ -133,10 +132,9 @@ class DecisionRecorder:
 
     def _make(self, at: float, decision: Decision) -> tuple[str, bytes]:
         """Subject and body of a record; counted and logged on the way."""
-        record, reasons = to_record(decision, at), reasons_of(decision)
-        for reason, nodes in reasons.items():
-            self._metrics.rejected_nodes.labels(record.verb, reason).inc(nodes)
-        self._log.write(record, reasons)
+        record = to_record(decision, at)
+        self._metrics.count_rejections(record)
+        self._log.write(record)
         return _subject(record.verb), encode_decision(record)
 
     async def _publish(self, batch: list[tuple[str, bytes]]) -> None:
@@ -151,47 +149,3 @@ class DecisionRecorder:
 def _is_full(batch: list[tuple[str, bytes]]) -> bool:
     records, size = _BATCH
     return len(batch) >= records or sum(len(body) for _, body in batch) >= size
-
-
-def to_record(decision: Decision, at: float) -> DecisionRecord:
-    """The wire form of `decision` made at `at` (seconds since 1970); at most MAX_NODES nodes by name."""
-    meta, ruling = decision.pod.metadata, decision.ruling
-    scores = decision.scores.answer if decision.scores else None
-    codes = _codes(decision)
-    return DecisionRecord(
-        at=round(at, 3),
-        verb=decision.verb,
-        namespace=meta.namespace,
-        pod=meta.name,
-        uid=meta.uid,
-        outcome=ruling.outcome,
-        candidates=decision.candidates,
-        rejected_total=len(decision.failed),
-        rejected={node: codes[text] for node, text in islice(decision.failed.items(), MAX_NODES)},
-        scores={node: scores.score(node) for node in decision.scored} if scores is not None else {},
-        storages=sorted({str(need.key) for need in ruling.resolution.requirements}),
-        unresolved=list(ruling.resolution.unresolved),
-        duration_ms=round(decision.seconds * 1000, 3),
-        generation=ruling.generation,
-        instance=ruling.instance,
-    )
-
-
-def reasons_of(decision: Decision) -> dict[str, int]:
-    """Reason code to number of rejected nodes, over all of them."""
-    if not decision.failed:
-        return {}
-    codes = _codes(decision)
-    reasons: TextCounter[str] = TextCounter()
-    for text, nodes in TextCounter(decision.failed.values()).items():
-        reasons[codes[text]] += nodes
-    return dict(reasons)
-
-
-def _codes(decision: Decision) -> dict[str, str]:
-    """Reply text to reason code; there are a few texts, however many nodes."""
-    table = decision.verdicts.answer if decision.verdicts else None
-    if table is None or not decision.failed:
-        return {}
-    examples = dict(zip(decision.failed.values(), decision.failed, strict=True))
-    return {text: table.reason(node).value for text, node in examples.items()}

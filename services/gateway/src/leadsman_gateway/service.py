@@ -1,7 +1,7 @@
 """The gateway process: its parts put together, its readiness, and a clean end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from nats.aio.msg import Msg
@@ -23,6 +23,7 @@ from leadsman_gateway.app import GatewayApp
 from leadsman_gateway.backends import BackendAnnouncer
 from leadsman_gateway.decider import Decider
 from leadsman_gateway.extender import Extender
+from leadsman_gateway.hop.agreement import PolicyAgreement
 from leadsman_gateway.hop.client import HopClient
 from leadsman_gateway.hop.kinds import FILTER, SCORER
 from leadsman_gateway.hop.metrics import HopMetrics
@@ -103,12 +104,15 @@ class Gateway:
         hop_metrics = HopMetrics(registry)
         self._filters = HopClient(FILTER, _texts(settings.filters), clock=clock, metrics=hop_metrics)
         self._scorers = HopClient(SCORER, _texts(settings.scorers), clock=clock, metrics=hop_metrics)
+        self._agreement = PolicyAgreement(self._filters, self._scorers, registry=registry)
         self._recorder = DecisionRecorder(self._bus, clock=clock, metrics=self._metrics, registry=registry)
         self._waker = Waker(writer, clock=clock, registry=registry)
+        self._resolver = VolumeResolver(catalogue, settings.backend_attributes)
+        self._backend_attributes: Mapping[str, str] = settings.backend_attributes
         self._announcer = BackendAnnouncer(
             self._bus,
-            lambda: backend_list(catalogue, settings.backend_attributes),
-            lambda: catalogue.synced,
+            lambda: backend_list(catalogue, self._backend_attributes),
+            self._backends_known,
             clock=clock,
             registry=registry,
         )
@@ -140,7 +144,7 @@ class Gateway:
 
     def _make_decider(self) -> Decider:
         return Decider(
-            VolumeResolver(self._catalogue, self._settings.backend_attributes),
+            self._resolver,
             self._catalogue,
             self._filters,
             self._scorers,
@@ -178,10 +182,26 @@ class Gateway:
             Check("warm-up", self._warm_up),
             Check("filter", self._filters.describe, required=False),
             Check("scorer", self._scorers.describe, required=False),
+            Check("policy", self._agreement.describe, required=False),
             Check("catalogue", self._catalogue.describe, required=False),
             Check("bus", self._bus_state, required=False),
             Check("wake", self._waker.describe, required=False),
         ]
+
+    def _name_backends(self) -> None:
+        """Take over what the policy says that names backends; the command line stands above it."""
+        attributes = {**self._filters.backend_attributes, **self._settings.backend_attributes}
+        if attributes != self._backend_attributes:
+            self._backend_attributes = attributes
+            self._resolver.name_backends_by(attributes)
+            log.info("backends are named anew", attributes=attributes)
+        self._announcer.changed()
+
+    def _backends_known(self) -> bool:
+        """Whether the list would be whole: a policy that has not been heard of may name more backends."""
+        waited = self._clock.monotonic() - self._started
+        heard = self._filters.ever_linked.is_set() or not self._settings.filters or waited >= WARM_UP_S
+        return self._catalogue.synced and heard
 
     def _warm_up(self) -> tuple[bool, str]:
         linked = {"filter": self._filters.ever_linked, "scorer": self._scorers.ever_linked}
@@ -206,6 +226,7 @@ class Gateway:
     async def _subscribe(self) -> None:
         reconnection = Reconnection(self._waker, lambda: self._decider.closed_answers, self._clock)
         self._filters.on_heard(reconnection.filter_heard)
+        self._filters.on_hello(self._name_backends)
         self._catalogue.on_change(self._announcer.changed)
         self._bus.on_connect(reconnection.bus_connected)
         self._bus.on_connect(self._announcer.repeat)

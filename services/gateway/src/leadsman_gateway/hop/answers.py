@@ -1,92 +1,132 @@
 """Answers of filter and scorer, prepared once per generation so that a request is a few dictionary look-ups."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import NamedTuple, TypeVar
 
-from leadsman.domain.reasons import Reason
-from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
-from leadsman.wire.extender_reply import encode_score
+from leadsman.domain.scores import MAX_SCORE
+from leadsman.domain.verdicts import UNKNOWN_VALUE, FilterAnswer, Rejection, ScoreAnswer
+from leadsman.wire.decision import Breakdown
+from leadsman.wire.extender_reply import NONE_FAILED, Failed, encode_score
+
+V = TypeVar("V")
+
+
+class _Texts(NamedTuple):
+    """Reply texts by node, of nodes in no list, and which of the texts evictions could help against."""
+
+    by_node: Mapping[str, str]
+    otherwise: str | None
+    resolvable: frozenset[str]
+
+
+def _texts_of(answer: FilterAnswer) -> _Texts:
+    kinds = {id(rejection): rejection for rejection in (*answer.rejected.values(), answer.otherwise)}
+    return _Texts(
+        {node: rejection.text for node, rejection in answer.rejected.items()},
+        answer.otherwise.text if answer.otherwise else None,
+        frozenset([kind.text for kind in kinds.values() if kind is not None and kind.resolvable]),
+    )
 
 
 class FilterTable:
     """A filter's answer with the reply text of every rejected node at hand."""
 
-    __slots__ = ("_answer", "_otherwise", "_texts")
+    __slots__ = ("_answer", "_texts")
 
-    def __init__(self, answer: FilterAnswer, texts: Mapping[str, str] | None = None) -> None:
+    def __init__(self, answer: FilterAnswer, texts: _Texts | None = None) -> None:
         self._answer = answer
-        self._texts = texts or {node: rejection.text for node, rejection in answer.rejected.items()}
-        self._otherwise = answer.otherwise.text if answer.otherwise else None
+        self._texts = texts or _texts_of(answer)
 
     @property
     def size(self) -> int:
         """Nodes named in the answer."""
-        return len(self._texts) + len(self._answer.allowed)
+        answers = [self._answer, self._answer.shadow] if self._answer.shadow else [self._answer]
+        return sum(len(answer.rejected) + len(answer.allowed) for answer in answers)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing of it is enforced."""
+        return self._answer.dry_run
+
+    @property
+    def casts_shadow(self) -> bool:
+        """Whether `shadow` may say anything."""
+        return self._answer.dry_run or self._answer.shadow is not None
 
     def with_volumes(self, rejected: Mapping[str, Rejection]) -> "FilterTable":
         """This answer for one pod, whose own volumes are bad on the nodes in `rejected`; the texts are shared."""
         return FilterTable(self._answer._replace(volumes=rejected), self._texts)
 
-    def failed(self, names: Sequence[str]) -> dict[str, str]:
+    def failed(self, names: Sequence[str]) -> Failed:
         """Those of `names` that may not take the pod, with the text for kube-scheduler."""
+        if self._answer.dry_run:
+            return NONE_FAILED
+        texts, otherwise, resolvable = self._texts
+        failed = _failing(texts, self._answer.allowed, otherwise, names)
         volumes = self._answer.volumes
-        if not volumes or volumes.keys().isdisjoint(names):
-            return self._failed(names)
-        return {name: volumes[name].text for name in names if name in volumes} | self._failed(names)
+        if volumes and not volumes.keys().isdisjoint(names):
+            bad = [name for name in names if name in volumes]
+            failed |= {name: volumes[name].text for name in bad if name not in failed or failed[name] in resolvable}
+        if not resolvable:
+            return Failed(failed, {})
+        helped = {name: text for name, text in failed.items() if text in resolvable}
+        return Failed({name: text for name, text in failed.items() if name not in helped}, helped)
 
-    def _failed(self, names: Sequence[str]) -> dict[str, str]:
-        texts, otherwise = self._texts, self._otherwise
-        if otherwise is not None:
-            allowed = self._answer.allowed
-            return {name: texts.get(name, otherwise) for name in names if name in texts or name not in allowed}
-        if not texts or texts.keys().isdisjoint(names):
-            return {}
-        return {name: texts[name] for name in names if name in texts}
+    def rejection(self, node: str) -> Rejection | None:
+        """Why `node` may not take the pod; None if it may, enforced or not."""
+        return self._answer.verdict(node)
 
-    def reason(self, node: str) -> Reason:
-        """Why `node` failed; ask only about failed ones."""
-        rejection = self._answer.verdict(node)
-        return rejection.reason if rejection else Reason.UNRECOGNISED
+    def shadow(self, names: Sequence[str]) -> dict[str, Rejection]:
+        """Those of `names` that are let pass only because it is not enforced what rejects them."""
+        answer, shadow = self._answer, self._answer.shadow
+        found = _failing(shadow.rejected, shadow.allowed, shadow.otherwise, names) if shadow else {}
+        if not answer.dry_run:
+            return {name: why for name, why in found.items() if name not in answer.volumes}
+        found |= _failing(answer.rejected, answer.allowed, answer.otherwise, names)
+        return found | {name: why for name in names if name in answer.volumes and (why := answer.verdict(name))}
+
+
+def _failing(
+    rejected: Mapping[str, V], allowed: Container[str], otherwise: V | None, names: Sequence[str]
+) -> dict[str, V]:
+    """Those of `names` that fail, with what there is about each; without `otherwise`, those in neither list pass."""
+    if otherwise is not None:
+        return {name: rejected.get(name, otherwise) for name in names if name in rejected or name not in allowed}
+    if not rejected or rejected.keys().isdisjoint(names):
+        return {}
+    return {name: rejected[name] for name in names if name in rejected}
 
 
 ALL_PASS = FilterTable(FilterAnswer({}))
 """The answer of an extender that has no opinion."""
 
 
-def none_pass(rejection: Rejection) -> FilterTable:
+def none_pass(rejection: Rejection, *, dry_run: bool = False) -> FilterTable:
     """The answer that rejects every node alike."""
-    return FilterTable(FilterAnswer({}, otherwise=rejection))
-
-
-class _Entries(dict[str, bytes]):
-    """Encoded entry of a node, made when it is first asked for; names the scorer does not know are not kept."""
-
-    __slots__ = ("_answer",)
-
-    def __init__(self, answer: ScoreAnswer) -> None:
-        super().__init__()
-        self._answer = answer
-
-    def __missing__(self, node: str) -> bytes:
-        score = self._answer.scores.get(node)
-        if score is None:
-            return encode_score(node, self._answer.default)
-        entry = self[node] = encode_score(node, score)
-        return entry
+    return FilterTable(FilterAnswer({}, otherwise=rejection, dry_run=dry_run))
 
 
 class ScoreTable:
     """A scorer's answer with the encoded reply entry of every node at hand."""
 
-    __slots__ = ("_answer", "_entries")
+    __slots__ = ("_answer", "_entries", "_positions", "_scores")
 
     def __init__(self, answer: ScoreAnswer) -> None:
         self._answer = answer
-        self._entries = _Entries(answer)
+        self._positions = dict(zip(answer.nodes, range(len(answer.nodes)), strict=True))
+        self._scores = answer.scores + bytes([answer.default])  # position -1 is every node that the scorer lacks
+        self._entries = _Entries(self._positions, self._scores)
 
     @property
     def size(self) -> int:
         """Nodes named in the answer."""
-        return len(self._answer.scores)
+        return len(self._positions)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the scores are only to be recorded."""
+        return self._answer.dry_run
 
     def entries(self, names: Iterable[str]) -> list[bytes]:
         """One reply entry for each of `names`, in their order."""
@@ -95,4 +135,49 @@ class ScoreTable:
 
     def score(self, node: str) -> int:
         """The score of `node`, 0-10."""
-        return self._answer.scores.get(node, self._answer.default)
+        return self._scores[self._positions.get(node, -1)]
+
+    def best(self, names: Sequence[str], count: int) -> dict[str, int]:
+        """The `count` best of `names` with their scores, best first, equal ones in the order of `names`."""
+        # Thousands of names at the pace of C: this is made while requests wait.
+        scores = bytes(map(self._scores.__getitem__, map(self._positions.get, names, repeat(-1))))
+        found: dict[str, int] = {}
+        for score in range(MAX_SCORE, -1, -1):
+            at = scores.find(score)
+            while at >= 0:
+                if len(found) == count:
+                    return found
+                found[names[at]] = score
+                at = scores.find(score, at + 1)
+        return found
+
+    def breakdown(self, node: str) -> Breakdown | None:
+        """How the score of `node` came about; None for one that the scorer has never heard of."""
+        at = self._positions.get(node)
+        if at is None:
+            return None
+        cap = self._answer.caps[at] if self._answer.caps else MAX_SCORE
+        components = {column.name: (_share(column.values[at]), column.weight) for column in self._answer.columns}
+        return Breakdown(self._scores[at], cap, components)
+
+
+def _share(hundredths: int) -> float | None:
+    return None if hundredths == UNKNOWN_VALUE else hundredths / 100
+
+
+class _Entries(dict[str, bytes]):
+    """Encoded entry of a node, made when it is first asked for; names the scorer does not know are not kept."""
+
+    __slots__ = ("_positions", "_scores")
+
+    def __init__(self, positions: Mapping[str, int], scores: bytes) -> None:
+        super().__init__()
+        self._positions = positions
+        self._scores = scores
+
+    def __missing__(self, node: str) -> bytes:
+        at = self._positions.get(node, -1)
+        entry = encode_score(node, self._scores[at])
+        if at >= 0:
+            self[node] = entry
+        return entry

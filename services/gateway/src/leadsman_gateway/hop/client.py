@@ -1,47 +1,28 @@
 """Questions to the replicas of one service: the first ready one is kept, the next one takes over inside the deadline.
 
 An answer depends only on what is asked, so it is kept per question with the generation it had; the replica then says
-`Unchanged` instead of sending it again. It is kept without the names of volumes, and without the pod's profile while
-the replica holds no selectors: pods of one class share one answer. What a reply says of the pod's own volumes, if one
-is bad somewhere, is for that pod alone.
+`Unchanged` instead of sending it again. It is kept without the names of volumes, and of the pod's profile only which
+rules match it: pods of one kind share one answer. What a reply says of the pod's own volumes, if one is bad somewhere,
+is for that pod alone.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic
 
 from leadsman.domain.clock import Clock
 from leadsman.domain.errors import LeadsmanError
-from leadsman.domain.requirements import Profile, Requirement
+from leadsman.domain.requirements import NOWHERE, Near, Profile, Requirement
 from leadsman.telemetry.logs import get_logger
 from leadsman.telemetry.throttle import Throttle
 from leadsman.wire.errors import WireError
-from leadsman.wire.hop import encode_profile, encode_requirements
-from leadsman_gateway.hop.link import LinkLostError, OpenStream, Question, ReplicaLink
+from leadsman.wire.hop import Hello, encode_profile, encode_requirements
+from leadsman_gateway.hop.kept import A, A_co, AnswerKey, Kept, KeptAnswers
+from leadsman_gateway.hop.link import LinkLostError, OpenStream, Question, ReplicaLink, Reply
 from leadsman_gateway.hop.metrics import HopMetrics
 
 log = get_logger("gateway.hop")
-
-
-class Prepared(Protocol):
-    """An answer ready for use."""
-
-    @property
-    def size(self) -> int:
-        """Nodes named in the answer."""
-        ...
-
-
-A = TypeVar("A", bound=Prepared)
-A_co = TypeVar("A_co", covariant=True, bound=Prepared)
-
-MAX_ANSWERS = 256
-"""Questions whose answers are kept, least recently used out first."""
-
-MAX_KEPT_NODES = 100_000
-"""Nodes in all answers kept; about 300 bytes each with name, score and reply entry."""
 
 _SILENCE_S = 0.2
 """A replica that was silent during a wait at least this long is left."""
@@ -56,25 +37,39 @@ class HopKind(Generic[A]):
     """What differs between the two services behind the gateway.
 
     `prepare` makes the part of an answer that may be kept, `refine` adds what the same reply says of this pod alone.
+    `cares_where` is whether an answer depends on where the pod's data is.
     """
 
     name: str
     open_stream: OpenStream
-    question: type[Question]
+    question: Callable[..., Question]
     prepare: Callable[[Any], A]
     refine: Callable[[A, Any], A]
+    cares_where: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Generic[A_co]):
-    """An answer, ready for use, and what it is the answer of."""
+    """An answer, ready for use: of which replica, under which policy, and what that replica cannot do as it should."""
 
     instance: str
     generation: int
     answer: A_co
+    policy: str = ""
+    degraded: tuple[str, ...] = ()
 
 
-Key = tuple[tuple[Requirement, ...], Any]
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be known about one pod; `needs` are its requirements without the names of volumes."""
+
+    profile: Profile
+    requirements: tuple[Requirement, ...]
+    needs: tuple[Requirement, ...]
+    near: Near
+
+    def key(self, hello: Hello) -> AnswerKey:
+        return AnswerKey(self.needs, hello.policy, hello.selectors.matching(self.profile), self.near)
 
 
 class HopClient(Generic[A]):
@@ -91,9 +86,8 @@ class HopClient(Generic[A]):
         for link in self._links:
             link.on_heard(self._heard)
         self._current: ReplicaLink | None = None
-        self._selected_pods = False
-        self._answers: OrderedDict[Key, Held[A]] = OrderedDict()
-        self._kept_nodes = 0
+        self._last_hellos: list[Hello] = []
+        self._answers: KeptAnswers[A] = KeptAnswers()
         self._on_heard: list[Callable[[str], None]] = []
         self._throttle = Throttle()
         self._seconds = metrics.seconds.labels(kind.name)
@@ -102,6 +96,11 @@ class HopClient(Generic[A]):
         metrics.links_ready.labels(kind.name).set(0)
         metrics.frozen.labels(kind.name).set_function(lambda: float(self.frozen))
         self.ever_linked = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """`filter` or `scorer`."""
+        return self._kind.name
 
     @property
     def linked(self) -> bool:
@@ -117,15 +116,24 @@ class HopClient(Generic[A]):
         return any(link.frozen for link in self._links)
 
     @property
-    def selects_pods(self) -> bool:
-        """Whether a replica named pod selectors, so that pods without storage must be asked about, too.
+    def policies(self) -> dict[str, str]:
+        """Address of each ready replica to the fingerprint of its policy."""
+        return {link.address: link.hello.policy for link in self._links if link.hello is not None}
 
-        While no replica is ready, what was last known stands.
-        """
-        hellos = [link.hello for link in self._links if link.hello is not None]
-        if hellos:
-            self._selected_pods = any(hello.pod_selectors for hello in hellos)
-        return self._selected_pods
+    @property
+    def backend_attributes(self) -> Mapping[str, str]:
+        """What the policy of the first ready replica says that names the backends of drivers."""
+        hellos = self._hellos()
+        return hellos[0].backend_attributes if hellos else {}
+
+    def selects(self, profile: Profile) -> bool:
+        """Whether a rule of any replica touches such a pod, so that it must be asked about even without storage."""
+        return any(hello.selectors.matching(profile) for hello in self._hellos())
+
+    def on_hello(self, callback: Callable[[], None]) -> None:
+        """Call `callback` after every Hello, also one that only tells of a change of policy."""
+        for link in self._links:
+            link.on_hello(callback)
 
     def on_heard(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with the instance after every answer in time, also while idle, and after every Hello."""
@@ -143,20 +151,23 @@ class HopClient(Generic[A]):
                 group.create_task(link.run(), name=f"{self._kind.name} link {link.address}")
             group.create_task(asyncio.Event().wait(), name="for ever, also without an address")
 
-    async def ask(self, profile: Profile, requirements: Iterable[Requirement], deadline: float) -> Held[A]:
-        """The answer to `requirements`, by `deadline` on the monotonic clock.
+    async def ask(
+        self, profile: Profile, requirements: Iterable[Requirement], deadline: float, near: Near = NOWHERE
+    ) -> Held[A]:
+        """The answer for a pod, by `deadline` on the monotonic clock.
 
         Raises:
             HopUnavailableError: no replica is ready, or none answered in time.
         """
         started = self._clock.monotonic()
-        asked = tuple(requirements)
-        needs = tuple(sorted({Requirement(need.driver, need.backend, "", need.read_only) for need in asked}))
+        requirements = tuple(requirements)
+        needs = tuple(sorted({Requirement(need.driver, need.backend, "", need.read_only) for need in requirements}))
+        asked = _Asked(profile, requirements, needs, near if self._kind.cares_where else NOWHERE)
         tried: list[ReplicaLink] = []
         while (link := self._choose(tried)) is not None and (left := deadline - self._clock.monotonic()) > 0:
             waiting = sum(1 for other in self._links if other.ready and other not in tried)
             try:
-                held = await self._ask_one(link, profile, asked, needs, left / waiting)
+                held = await self._ask_one(link, asked, left / waiting)
             except (TimeoutError, LinkLostError, WireError) as error:
                 self._left(link, str(error) or "no answer")
                 tried.append(link)
@@ -173,53 +184,63 @@ class HopClient(Generic[A]):
             return current
         return next((link for link in self._links if link.ready and link not in tried), None)
 
-    async def _ask_one(
-        self,
-        link: ReplicaLink,
-        profile: Profile,
-        asked: tuple[Requirement, ...],
-        needs: tuple[Requirement, ...],
-        patience: float,
-    ) -> Held[A]:
-        selects = link.hello is not None and bool(link.hello.pod_selectors)
-        key = (needs, _freeze(profile) if selects else None)
-        held = self._answers.get(key)
-        known = held.generation if held is not None and held.instance == link.instance else 0
-        question = self._kind.question(
-            profile=encode_profile(profile) if selects else None,
-            requirements=encode_requirements(asked),
-            known_generation=known,
-        )
-        instance, asked_at = link.instance, self._clock.monotonic()
+    async def _ask_one(self, link: ReplicaLink, asked: _Asked, patience: float) -> Held[A]:
+        asked_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(patience):
-                reply = await link.ask(question)
+                hello, key, reply = await self._exchange(link, asked)
         except TimeoutError:
             if patience >= _SILENCE_S and link.heard_at < asked_at:
                 link.drop("no answer")
             raise
         try:
-            if held is not None and known and reply.WhichOneof("answer") == "unchanged":
-                self._unchanged.inc()
-            else:
-                self._full.inc()
-                held = Held(instance, reply.generation, self._kind.prepare(reply))
-            answer = self._kind.refine(held.answer, reply)
+            return self._read(key, hello, reply)
         except WireError as error:
             self._answered_nonsense(link, error)
             raise
-        self._keep(key, held)
-        return held if answer is held.answer else replace(held, answer=answer)
 
-    def _keep(self, key: Key, held: Held[A]) -> None:
-        before = self._answers.get(key)
-        if before is not held:
-            self._kept_nodes += held.answer.size - (before.answer.size if before else 0)
-            self._answers[key] = held
-        self._answers.move_to_end(key)
-        while len(self._answers) > MAX_ANSWERS or (self._kept_nodes > MAX_KEPT_NODES and len(self._answers) > 1):
-            _, dropped = self._answers.popitem(last=False)
-            self._kept_nodes -= dropped.answer.size
+    async def _exchange(self, link: ReplicaLink, asked: _Asked) -> tuple[Hello, AnswerKey, Reply]:
+        """The reply, and the Hello by which was asked; once more if the policy has changed on the way.
+
+        By the new policy other rules may match the pod, and by traits of it that have not been sent.
+        """
+        while True:
+            hello = link.known()
+            key = asked.key(hello)
+            reply = await link.ask(self._question(asked, hello, key))
+            if reply.policy == hello.policy or link.hello is hello:
+                return hello, key, reply
+
+    def _question(self, asked: _Asked, hello: Hello, key: AnswerKey) -> Question:
+        kept = self._answers.get(key, hello.instance)
+        places = {"near_zones": asked.near.zones, "near_regions": asked.near.regions} if self._kind.cares_where else {}
+        return self._kind.question(
+            profile=encode_profile(_visible(asked.profile, hello)) if hello.selectors.selectors else None,
+            requirements=encode_requirements(asked.requirements),
+            known_generation=kept.generation if kept else 0,
+            policy=hello.policy,
+            **places,
+        )
+
+    def _read(self, key: AnswerKey, hello: Hello, reply: Reply) -> Held[A]:
+        kept = self._answers.get(key, hello.instance)
+        same_policy = reply.policy == hello.policy
+        if kept is not None and same_policy and reply.WhichOneof("answer") == "unchanged":
+            self._unchanged.inc()
+        else:
+            self._full.inc()
+            kept = Kept(hello.instance, reply.generation, self._kind.prepare(reply))
+        answer = self._kind.refine(kept.answer, reply)
+        if same_policy:
+            self._answers.put(key, kept)
+        return Held(hello.instance, kept.generation, answer, reply.policy, tuple(reply.degraded))
+
+    def _hellos(self) -> list[Hello]:
+        """Of all ready replicas, in order of preference; while none is ready, what was last known stands."""
+        ready = [link.hello for link in self._links if link.hello is not None]
+        if ready:
+            self._last_hellos = ready
+        return self._last_hellos
 
     def _answered_nonsense(self, link: ReplicaLink, error: WireError) -> None:
         self._metrics.failures.labels(self._kind.name, "bad_answer").inc()
@@ -237,10 +258,8 @@ class HopClient(Generic[A]):
             callback(instance)
 
 
-def _freeze(profile: Profile) -> Any:  # noqa: ANN401 - only compared and hashed
-    return (
-        profile.namespace,
-        tuple(sorted(profile.labels.items())),
-        profile.priority_class,
-        tuple(sorted(profile.annotations.items())),
-    )
+def _visible(profile: Profile, hello: Hello) -> Profile:
+    """The traits of a pod that cross the hop: of its annotations only those that a selector names."""
+    annotations = profile.annotations
+    named = {key: annotations[key] for key in hello.selectors.annotations if key in annotations}
+    return replace(profile, annotations=named)

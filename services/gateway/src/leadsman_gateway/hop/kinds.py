@@ -24,4 +24,5 @@ SCORER = HopKind(
     scorer_pb2.ScoreRequest,
     lambda reply: ScoreTable(decode_score_answer(reply)),
     lambda table, _: table,
+    cares_where=True,
 )

@@ -14,8 +14,9 @@ import grpc
 from leadsman.domain.clock import Clock
 from leadsman.domain.errors import LeadsmanError
 from leadsman.telemetry.logs import get_logger
-from leadsman.v1 import filter_pb2, requirements_pb2, scorer_pb2
-from leadsman.wire.hop import CHANNEL_OPTIONS
+from leadsman.v1 import filter_pb2, scorer_pb2
+from leadsman.wire.errors import WireError
+from leadsman.wire.hop import CHANNEL_OPTIONS, Hello, decode_hello
 from leadsman_gateway.hop.metrics import HopMetrics
 
 log = get_logger("gateway.hop")
@@ -54,13 +55,13 @@ class ReplicaLink:
         hop: str,
         address: str,
         open_stream: OpenStream,
-        question: type[Question],
+        question: Callable[[], Question],
         *,
         clock: Clock,
         metrics: HopMetrics,
     ) -> None:
         self.address = address
-        self.hello: requirements_pb2.Hello | None = None
+        self.hello: Hello | None = None
         self.frozen = False
         self.heard_at = 0.0
         self._hop = hop
@@ -69,6 +70,7 @@ class ReplicaLink:
         self._clock = clock
         self._metrics = metrics
         self._on_heard: list[Callable[[str], None]] = []
+        self._on_hello: list[Callable[[], None]] = []
         self._pending: dict[int, asyncio.Future[Reply]] = {}
         self._outbox: asyncio.Queue[Question] = asyncio.Queue()
         self._limit: asyncio.Timeout | None = None
@@ -91,9 +93,25 @@ class ReplicaLink:
         """Call `callback` with the instance after every Hello, and whenever an idle link turns out to be well."""
         self._on_heard.append(callback)
 
+    def on_hello(self, callback: Callable[[], None]) -> None:
+        """Call `callback` after every Hello, also one that only tells of a change of policy."""
+        self._on_hello.append(callback)
+
     def describe(self) -> str:
         """The link in a few words for people."""
-        return f"{self.address} {'ready' if self.ready else self._cause}{' (frozen)' if self.frozen else ''}"
+        if self.hello is None:
+            return f"{self.address} {self._cause}"
+        return f"{self.address} ready, policy {self.hello.policy}{' (frozen)' if self.frozen else ''}"
+
+    def known(self) -> Hello:
+        """What the replica said of itself last.
+
+        Raises:
+            LinkLostError: the stream is down.
+        """
+        if self.hello is None:
+            raise LinkLostError(f"no stream to {self._hop} replica {self.address}: {self._cause}")
+        return self.hello
 
     async def ask(self, question: Question) -> Reply:
         """The replica's reply to `question`, whose id is set here.
@@ -101,8 +119,7 @@ class ReplicaLink:
         Raises:
             LinkLostError: the stream is down or ended meanwhile.
         """
-        if not self.ready:
-            raise LinkLostError(f"no stream to {self._hop} replica {self.address}: {self._cause}")
+        self.known()
         self._last_id += 1
         number = self._last_id
         question.id = number
@@ -148,6 +165,8 @@ class ReplicaLink:
             return self._cause
         except grpc.aio.AioRpcError as error:
             return error.code().name.lower()
+        except WireError as error:
+            return self._misunderstood(error)
         finally:
             self._limit = None
             await channel.close()
@@ -155,7 +174,7 @@ class ReplicaLink:
     def _greet(self, reply: Reply | object) -> bool:
         if not isinstance(reply, Reply) or reply.WhichOneof("answer") != "hello":
             return False
-        self.hello = reply.hello
+        self._note(reply)
         self.frozen = reply.frozen
         self.heard_at = self._clock.monotonic()
         self._failing = False
@@ -164,6 +183,17 @@ class ReplicaLink:
         log.info("replica linked", hop=self._hop, address=self.address, instance=self.instance)
         self._tell()
         return True
+
+    def _note(self, reply: Reply) -> None:
+        self.hello = decode_hello(reply.hello)
+        for callback in self._on_hello:
+            callback()
+
+    def _misunderstood(self, error: WireError) -> str:
+        """A replica of a newer version, or none of ours."""
+        if not self._failing:
+            log.warning("hello not understood", hop=self._hop, address=self.address, error=str(error))
+        return "bad hello"
 
     async def _listen(self, stream: Stream) -> str:
         """Hand out replies until the stream ends, and ask now and then while it is silent; why it ended."""
@@ -177,6 +207,8 @@ class ReplicaLink:
                     self._take(reply)
             except grpc.aio.AioRpcError as error:
                 return error.code().name.lower()
+            except WireError as error:
+                return self._misunderstood(error)
             finally:
                 for companion in companions:
                     companion.cancel()
@@ -186,7 +218,7 @@ class ReplicaLink:
         self.heard_at = self._clock.monotonic()
         self.frozen = reply.frozen
         if reply.id == 0 and reply.WhichOneof("answer") == "hello":  # said again when policy has changed
-            self.hello = reply.hello
+            self._note(reply)
             return
         waiting = self._pending.get(reply.id)
         if waiting is not None and not waiting.done():

@@ -5,7 +5,7 @@ from leadsman_gateway.volumes.backends import backend_list
 from leadsman_gateway.volumes.catalogue import Catalogue
 from leadsman_gateway.volumes.manifests import ManifestCatalogue
 from leadsman_gateway.volumes.records import ObjectRef
-from leadsman_gateway.volumes.resolve import Resolution, VolumeResolver, needs_storage
+from leadsman_gateway.volumes.resolve import Resolution, VolumeResolver, annotated_near, needs_storage
 from leadsman_gateway.volumes.wake import WakeError, WakeObject
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "VolumeResolver",
     "WakeError",
     "WakeObject",
+    "annotated_near",
     "backend_list",
     "needs_storage",
 ]

@@ -18,6 +18,7 @@ from leadsman_gateway.volumes.in_tree import (
     driver_of_provisioner,
 )
 from leadsman_gateway.volumes.records import Claim, CsiDriver, Kind, Record, StorageClass, Volume
+from leadsman_gateway.volumes.topology import TopologyTerm, VolumeAffinity, near_class, near_volume
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _MIGRATED_TO = "pv.kubernetes.io/migrated-to"
@@ -35,6 +36,10 @@ class _Meta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     annotations: dict[str, str] | None = None
     owner_references: list[_Owner] | None = None
+
+
+class _VolumeMeta(_Meta, rename="camel"):
+    labels: dict[str, str] | None = None
 
 
 class _ClaimSpec(msgspec.Struct, rename="camel", gc=False):
@@ -84,12 +89,13 @@ class _VolumeSpec(InTreeSources, rename="camel"):
     host_path: _Source | None = None
     mount_options: list[str] | None = None
     nfs: _Source | None = None
+    node_affinity: VolumeAffinity | None = None
 
 
 class VolumeObject(msgspec.Struct):
     """A PersistentVolume as the API server writes it."""
 
-    metadata: _Meta
+    metadata: _VolumeMeta
     spec: _VolumeSpec = msgspec.field(default_factory=_VolumeSpec)
 
     def record(self) -> Volume:
@@ -105,6 +111,7 @@ class VolumeObject(msgspec.Struct):
             attributes=attributes,
             read_only=read_only,
             mount_options=tuple(self.spec.mount_options or ()),
+            near=near_volume(self.metadata.labels, self.spec.node_affinity),
         )
 
     def _source(self) -> tuple[str | None, dict[str, str], bool]:
@@ -130,6 +137,7 @@ class ClassObject(msgspec.Struct, rename="camel"):
     parameters: dict[str, str] | None = None
     volume_binding_mode: str | None = None
     mount_options: list[str] | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
 
     def record(self) -> StorageClass:
         """What we remember of it."""
@@ -139,6 +147,7 @@ class ClassObject(msgspec.Struct, rename="camel"):
             parameters=self.parameters or {},
             waits=self.volume_binding_mode == "WaitForFirstConsumer",
             mount_options=tuple(self.mount_options or ()),
+            near=near_class(self.allowed_topologies),
         )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from leadsman.domain.requirements import NOWHERE, Near
+
 Kind = Literal["PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver"]
 Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-wide object is empty."""
@@ -49,7 +51,8 @@ class Volume:
     """A PersistentVolume.
 
     `driver` is empty when no driver stands behind it (local, hostPath), and None when its source is of a kind that we
-    do not know. In-tree sources are written in the terms of a CSI driver: name and attributes.
+    do not know. In-tree sources are written in the terms of a CSI driver: name and attributes. `near` is where its data
+    is.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Volume:
     attributes: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
     mount_options: tuple[str, ...] = ()
+    near: Near = NOWHERE
 
     @property
     def key(self) -> Key:
@@ -69,7 +73,7 @@ class StorageClass:
     """A StorageClass.
 
     `driver` is empty when nothing is provisioned (`kubernetes.io/no-provisioner`). `waits` is whether binding waits for
-    the first consumer, that is, for the scheduler.
+    the first consumer, that is, for the scheduler. `near` is where its volumes may be.
     """
 
     name: str
@@ -77,6 +81,7 @@ class StorageClass:
     parameters: Mapping[str, str] = field(default_factory=dict)
     waits: bool = False
     mount_options: tuple[str, ...] = ()
+    near: Near = NOWHERE
 
     @property
     def key(self) -> Key:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from leadsman.domain.requirements import Requirement
+from leadsman.domain.requirements import NEAR_REGION, NEAR_ZONE, NOWHERE, Near, Requirement
 from leadsman.wire import pod as wire
 from leadsman_gateway.volumes.catalogue import Catalogue
 from leadsman_gateway.volumes.in_tree import NFS, PLUGIN_OF_FIELD, attributes_of, driver_of_plugin
@@ -29,17 +29,31 @@ class Resolution:
 
     `requirements` are sorted and without repeats. `missing` are objects that the catalogue did not have: worth one
     `Catalogue.fetch` and a second try. `unresolved` are names of the pod's volumes behind which a driver may stand that
-    could not be found; they are to be treated as unknown, never as healthy and never as a failure.
+    could not be found; they are to be treated as unknown, never as healthy and never as a failure. `near` is where the
+    pod's data is, all its volumes taken together, unless the pod's annotations say where.
     """
 
     requirements: tuple[Requirement, ...] = ()
     missing: tuple[ObjectRef, ...] = ()
     unresolved: tuple[str, ...] = ()
+    near: Near = NOWHERE
 
 
 def needs_storage(pod: wire.Pod) -> bool:
     """Whether any volume of the pod may be served by a driver; looks at the pod alone."""
     return any(_has_source(volume) for volume in pod.spec.volumes or ())
+
+
+def annotated_near(pod: wire.Pod) -> Near | None:
+    """Where the pod's data is by its annotations (several values with commas between); None if it has none of them."""
+    annotations = pod.metadata.annotations
+    if not annotations or (NEAR_ZONE not in annotations and NEAR_REGION not in annotations):
+        return None
+    return Near(_listed(annotations.get(NEAR_ZONE, "")), _listed(annotations.get(NEAR_REGION, "")))
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(sorted({value.strip() for value in text.split(",") if value.strip()}))
 
 
 class VolumeResolver:
@@ -49,9 +63,13 @@ class VolumeResolver:
         self._catalogue = catalogue
         self._names = BackendNames(backend_attributes)
 
+    def name_backends_by(self, backend_attributes: Mapping[str, str]) -> None:
+        """Use other `backend_attributes` from now on."""
+        self._names = BackendNames(backend_attributes)
+
     def resolve(self, pod: wire.Pod) -> Resolution:
         """The pod's needs by what is in memory now."""
-        draft = _Draft()
+        draft = _Draft(near=annotated_near(pod))
         for volume in pod.spec.volumes or ():
             if _has_source(volume):
                 self._volume(pod, volume, draft)
@@ -109,6 +127,7 @@ class VolumeResolver:
         elif volume.driver:
             needed = _Use(use.volume, read_only=use.read_only or volume.read_only, label=name)
             self._need(volume.driver, volume.attributes, needed, draft)
+            draft.places.append(volume.near)
 
     def _class(self, name: str, provisioner: str, use: "_Use", draft: "_Draft") -> StorageClass | None:
         storage_class = self._catalogue.storage_class(name) if name else None
@@ -118,6 +137,8 @@ class VolumeResolver:
             self._need(provisioner, {}, use, draft)
         elif storage_class.driver:
             self._need(storage_class.driver, storage_class.parameters, use, draft)
+            if storage_class.waits:
+                draft.places.append(storage_class.near)
         return storage_class
 
     def _ephemeral(self, pod: wire.Pod, volume: wire.Volume, draft: "_Draft") -> None:
@@ -163,8 +184,10 @@ class _Use:
 
 @dataclass(slots=True)
 class _Draft:
-    """A resolution in the making."""
+    """A resolution in the making. `near` is what the pod says; `places` is where its volumes are."""
 
+    near: Near | None = None
+    places: list[Near] = field(default_factory=list)
     needs: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     missing: set[ObjectRef] = field(default_factory=set)
     unresolved: set[str] = field(default_factory=set)
@@ -176,7 +199,15 @@ class _Draft:
             requirements=tuple(Requirement(*key, read_only=read_only) for key, read_only in needs),
             missing=tuple(sorted(self.missing)),
             unresolved=tuple(sorted(self.unresolved)),
+            near=self._together() if self.near is None else self.near,
         )
+
+    def _together(self) -> Near:
+        places = [place for place in self.places if place != NOWHERE]
+        if len(places) < 2:
+            return places[0] if places else NOWHERE
+        zones, regions = zip(*places, strict=True)
+        return Near(tuple(sorted(set().union(*zones))), tuple(sorted(set().union(*regions))))
 
 
 def _namespace(pod: wire.Pod) -> str:
