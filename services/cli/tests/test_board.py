@@ -9,7 +9,7 @@ from leadsman.domain.reasons import Reason
 from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus, VolumeStatus
 from leadsman.domain.states import State
 from leadsman.testing.clock import FakeClock
-from leadsman.wire.decision import DecisionRecord, encode_decision
+from leadsman.wire.decision import DecisionRecord, RejectedNodes, encode_decision
 from leadsman_cli.board import Board, Change
 from leadsman_cli.messages import DecisionView, Status
 from leadsman_cli.tables import decision_words, print_table, status_table
@@ -136,13 +136,17 @@ async def test_decisions_are_kept_and_told_and_rubbish_is_left_out() -> None:
     told: list[DecisionView] = []
     board.on_decision = told.append
     record = DecisionRecord(
-        1.0, "filter", "default", "web", "u", "decided", 3, rejected_total=1, rejected={"node-3": "MountHung"}
+        *(1.0, "filter", "default", "web", "u", "decided", 3),
+        rejected_total=1,
+        rejections=[RejectedNodes("MountHung", "nfs.csi.k8s.io", 1, ["node-3"])],
+        shadow_total=1,
+        shadow=[RejectedNodes("RuleNotMet", "gpu-nodes", 1, ["node-2"])],
     )
     await board.on_decision_message(_message(record))
     rubbish: Any = SimpleNamespace(data=b"{")
     await board.on_decision_message(rubbish)
     assert told == list(board.decisions)
-    assert decision_words(told[0]) == "2 of 3 nodes pass; not node-3 MountHung"
+    assert decision_words(told[0]) == "2 of 3 nodes pass; not node-3 MountHung; in shadow not node-2 RuleNotMet"
 
 
 def test_scores_that_nobody_gave_are_no_opinion() -> None:

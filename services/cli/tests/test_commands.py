@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
 from leadsman_cli.__main__ import cli
+
+NAMES = ("up", "break", "heal", "schedule", "status", "policy", "simulate", "provision")
 
 
 def _leadsman(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -22,22 +25,33 @@ def _leadsman(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_group_lists_every_command_with_its_purpose(tmp_path: Path) -> None:
-    """A newcomer finds the six commands."""
+    """A newcomer finds them all."""
     shown = _leadsman(tmp_path, "--help")
     assert shown.returncode == 0
-    for name in ("up", "break", "heal", "schedule", "status", "provision"):
+    for name in NAMES:
         assert f"\n  {name} " in shown.stdout
     assert "\n  leadsman heal node-3\n" in shown.stdout
 
 
-@pytest.mark.parametrize("name", ["up", "break", "heal", "schedule", "status", "provision"])
+def _with_subcommands(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _with_subcommands(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_command_and_option_has_help(name: str) -> None:
     """Nothing that can be typed is left without words."""
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None
-    assert command.help
-    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
-    assert [option.name for option in options if not option.help] == []
+    top = cli.get_command(click.Context(cli), name)
+    assert top is not None
+    for command in _with_subcommands(top):
+        assert command.help
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        assert [option.name for option in options if not option.help] == []
 
 
 @pytest.mark.parametrize(
@@ -48,6 +62,10 @@ def test_every_command_and_option_has_help(name: str) -> None:
         ("status",),
         ("schedule", "nothing-here.yaml"),
         ("up", "--nodes", "0"),
+        ("simulate", "nothing-here.yaml"),
+        ("policy", "check", "nothing-here.yaml"),
+        ("policy", "facts", "node-1"),
+        ("policy", "facts", "node-1", "--nats-url", "nats://user:secret@:1"),
         ("provision", "--nats-url", "nats://user:secret@127.0.0.1:1"),
         ("provision", "--nats-creds", "nothing-here.creds"),
         ("provision", "--replicas", "2"),

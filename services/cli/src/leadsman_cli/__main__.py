@@ -1,12 +1,12 @@
 """The `leadsman` command."""
 
-import importlib
 import sys
 
 import click
 
 from leadsman.domain.errors import LeadsmanError
 from leadsman.telemetry.version import version
+from leadsman_cli.lazy import LazyCommands
 
 _COMMANDS = {
     "up": ("leadsman_cli.commands.up", "up"),
@@ -14,28 +14,16 @@ _COMMANDS = {
     "heal": ("leadsman_cli.commands.heal", "heal"),
     "schedule": ("leadsman_cli.commands.schedule", "schedule"),
     "status": ("leadsman_cli.commands.status", "status"),
+    "policy": ("leadsman_cli.commands.policy", "policy"),
+    "simulate": ("leadsman_cli.commands.simulate", "simulate"),
+    "config": ("leadsman_cli.commands.config", "config"),
     "provision": ("leadsman_cli.commands.provision", "provision"),
 }
 
 
-class LazyCommands(click.Group):
-    """A group whose subcommands are imported when they are named, so that `leadsman heal` does not pay for `up`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Names in the order in which a newcomer needs them."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """The subcommand called `cmd_name`, or None."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module, name = _COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-
 @click.group(
     cls=LazyCommands,
+    places=_COMMANDS,
     context_settings={
         "auto_envvar_prefix": "LEADSMAN",
         "help_option_names": ["-h", "--help"],
@@ -47,7 +35,7 @@ class LazyCommands(click.Group):
 def cli() -> None:
     """Storage-aware scheduling for Kubernetes, on your machine: run the pipeline, break it, ask it.
 
-    'provision' is for a real installation: it prepares its NATS.
+    'provision' is for a real installation: it prepares its NATS. 'policy' and 'simulate' work with both.
 
     \b
     leadsman up                              in one terminal, then in another:

@@ -12,7 +12,7 @@ from leadsman.domain.health import Health, health, prevailing
 from leadsman.domain.reasons import Reason, evidence_of
 from leadsman.domain.report import NodeReport, StorageKey, StorageStatus, VolumeKey, VolumeStatus
 from leadsman.domain.states import State
-from leadsman.wire.decision import DecisionRecord, decode_decision
+from leadsman.wire.decision import DecisionRecord, decode_decision, reasons_by_node
 from leadsman.wire.errors import WireError
 from leadsman_cli.messages import DecisionView, NodeView, StorageView, VolumeView
 
@@ -155,6 +155,7 @@ def _decision_view(record: DecisionRecord) -> DecisionView:
         outcome=record.outcome,
         candidates=record.candidates,
         rejected_total=record.rejected_total,
-        rejected=record.rejected,
+        rejected=reasons_by_node(record.rejections),
         scores=record.scores,
+        shadow=reasons_by_node(record.shadow),
     )

@@ -55,7 +55,10 @@ class NodeView(msgspec.Struct, frozen=True):
 
 
 class DecisionView(msgspec.Struct, frozen=True):
-    """One extender call; `rejected` maps node to reason code (at most 100 nodes), `at` is seconds since 1970."""
+    """One extender call; `rejected` maps node to reason code (at most 100 nodes), `at` is seconds since 1970.
+
+    `shadow` is the same for what is not enforced.
+    """
 
     at: float
     verb: str
@@ -65,6 +68,7 @@ class DecisionView(msgspec.Struct, frozen=True):
     rejected_total: int
     rejected: dict[str, str]
     scores: dict[str, int]
+    shadow: dict[str, str] = {}
 
 
 class Status(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
@@ -39,6 +40,7 @@ class Plan:
 
     nodes: int
     port: int
+    policy: Path | None = None
 
 
 class Pipeline:
@@ -132,8 +134,8 @@ class Pipeline:
     async def _start_services(self, filter_port: int, scorer_port: int) -> None:
         gateway = services.gateway(self._plan.port, filter_port, scorer_port, self._nats_url)
         for name, command in (
-            ("filter", services.hop("filter", filter_port, self._nats_url)),
-            ("scorer", services.hop("scorer", scorer_port, self._nats_url)),
+            ("filter", services.hop("filter", filter_port, self._nats_url, self._plan.policy)),
+            ("scorer", services.hop("scorer", scorer_port, self._nats_url, self._plan.policy)),
             ("gateway", gateway),
         ):
             await self._supervisor.start(self._supervisor.plan(name, command, End.DRAINED))

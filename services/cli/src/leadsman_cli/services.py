@@ -8,7 +8,8 @@ from leadsman.testing.nats import nats_server_binary
 from leadsman_cli.node import DRIVER, python
 from leadsman_cli.supervisor import Child
 
-_MANIFESTS = Path(__file__).with_name("demo")
+MANIFESTS = Path(__file__).with_name("demo")
+"""All that the gateway of a local pipeline knows of volumes."""
 
 
 def nats(store: Path, ports: Path) -> tuple[str, ...]:
@@ -32,12 +33,13 @@ def nats_url(ports: Path, child: Child) -> str:
     return listed["nats"][0]
 
 
-def hop(name: str, port: int, nats_address: str) -> tuple[str, ...]:
-    """The command that runs `filter` or `scorer` on `port`."""
+def hop(name: str, port: int, nats_address: str, policy: Path | None) -> tuple[str, ...]:
+    """The command that runs `filter` or `scorer` on `port`, by the document `policy` if there is one."""
     return python(
         f"leadsman_{name}",
         *("--listen", f"127.0.0.1:{port}", "--admin-listen", "127.0.0.1:0"),
         *("--nats-url", nats_address, "--stream-settle", "0s"),  # the stream is ours and new, like the nodes
+        *(("--policy", str(policy.absolute())) if policy else ()),
     )
 
 
@@ -47,6 +49,6 @@ def gateway(port: int, filter_port: int, scorer_port: int, nats_address: str) ->
         "leadsman_gateway",
         *("--listen", f"127.0.0.1:{port}"),
         *("--filter", f"127.0.0.1:{filter_port}", "--scorer", f"127.0.0.1:{scorer_port}"),
-        *("--manifests", str(_MANIFESTS), "--backend-attribute", f"{DRIVER}=server"),
+        *("--manifests", str(MANIFESTS), "--backend-attribute", f"{DRIVER}=server"),
         *("--no-wake", "--nats-url", nats_address),
     )

@@ -31,7 +31,7 @@ def status_table(status: Status) -> Table:
         {(storage.driver, storage.backend) for node in status.nodes for storage in node.storages}
         | {(volume.driver, "") for node in status.nodes for volume in node.bad_volumes}
     )
-    table = _columns("NODE", *("/".join(filter(None, key)) for key in keys), "REPORT", "BROKEN BY")
+    table = columns("NODE", *("/".join(filter(None, key)) for key in keys), "REPORT", "BROKEN BY")
     for node in status.nodes:
         found = {(storage.driver, storage.backend): storage for storage in node.storages}
         cells = [_state_cell(found[key]) if key in found else Text("-", "dim") for key in keys]
@@ -57,7 +57,7 @@ def _report_cell(node: NodeView) -> Text:
 
 def decisions_table(decisions: list[DecisionView]) -> Table:
     """Recent decisions, newest first."""
-    table = _columns("TIME", "CALL", "POD", "OUTCOME")
+    table = columns("TIME", "CALL", "POD", "OUTCOME")
     for decision in reversed(decisions):
         table.add_row(clock_time(decision.at), decision.verb, decision.pod, decision_words(decision))
     return table
@@ -73,13 +73,15 @@ def decision_words(decision: DecisionView) -> str:
     words = f"{passed} of {decision.candidates} nodes pass"
     if decision.outcome != "decided":
         words += f" ({decision.outcome})"
-    reasons = ", ".join(f"{node} {reason}" for node, reason in sorted(decision.rejected.items()))
-    return f"{words}; not {reasons}" if reasons else words
+    for found, said in ((decision.rejected, "not"), (decision.shadow, "in shadow not")):
+        if found:
+            words += f"; {said} {', '.join(f'{node} {reason}' for node, reason in sorted(found.items()))}"
+    return words
 
 
 def attempt_table(attempt: Attempt) -> Table:
     """What each candidate came to in one scheduling attempt."""
-    table = _columns("NODE", "VERDICT", "SCORE", "REASON")
+    table = columns("NODE", "VERDICT", "SCORE", "REASON")
     for node in attempt.nodes:
         verdict = "chosen" if node.name == attempt.chosen else "fits" if node.fits else "rejected"
         style = {"chosen": "bold green", "fits": "green", "rejected": "bold red"}[verdict]
@@ -92,8 +94,9 @@ def clock_time(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).astimezone().strftime("%H:%M:%S")
 
 
-def _columns(*names: str) -> Table:
+def columns(*names: str, wrapped: str = "") -> Table:
+    """A table without lines whose columns go by `names`; only the one that is `wrapped` breaks its lines at words."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in names:
-        table.add_column(name, no_wrap=True, overflow="fold")
+        table.add_column(name, no_wrap=name != wrapped, overflow="fold")
     return table

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import sys
+from pathlib import Path
 
 import click
 
@@ -22,8 +23,13 @@ from leadsman_cli.workspace import Workspace
 @click.command()
 @click.option("--nodes", type=click.IntRange(1, 50), default=3, help="How many nodes to pretend.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8099, help="Port of the gateway on 127.0.0.1.")
+@click.option(
+    "--policy",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="SchedulingPolicy document for filter and scorer; change it while they run and see it taken.",
+)
 @click.option("--no-tui", is_flag=True, help="Print one line per event instead of a live picture (as in a pipe).")
-def up(nodes: int, port: int, *, no_tui: bool) -> None:
+def up(nodes: int, port: int, policy: Path | None, *, no_tui: bool) -> None:
     """Run the whole pipeline on this machine, without a cluster.
 
     Starts NATS, a health-collector per node with a fake kubelet directory, a fake CSI driver and a storage backend
@@ -36,7 +42,7 @@ def up(nodes: int, port: int, *, no_tui: bool) -> None:
     """
     _check_port(port)
     start_logs("error", "auto")
-    plan = Plan(nodes, port)
+    plan = Plan(nodes, port, policy)
     with Workspace(port) as workspace:
         run_service(lambda shutdown: _main(shutdown, plan, workspace, live=not no_tui and on_terminal()))
 
