@@ -26,6 +26,7 @@ class Document(msgspec.Struct, frozen=True):
     drivers: dict[str, Endpoint] = {}
     note: str | None = None
     weight: float = 1.0
+    limit: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def problems(text: str) -> str:
@@ -53,7 +54,7 @@ def test_an_unknown_key_names_file_line_path_and_the_nearest_key():
 def test_an_unknown_key_that_is_like_none_lists_the_known_ones():
     """No guess is better than a bad one."""
     words = problems("kind: Example\nzzzzzzzz: 1\n")
-    assert words.endswith("unknown key; known: drivers, endpoints, kind, mode, note, weight")
+    assert words.endswith("unknown key; known: drivers, endpoints, kind, limit, mode, note, weight")
 
 
 def test_a_duplicate_key_is_refused_with_both_lines():
@@ -75,6 +76,7 @@ def test_a_duplicate_key_is_refused_with_both_lines():
         ("mode: shadow\n", ":1: missing key kind"),
         ("kind: Exmple\n", ":1: kind: 'Exmple' is not possible here; did you mean 'Example'? (known: Example)"),
         ("kind: Example\nmode:\n", ":2: mode: expected one of enforce, shadow, got nothing"),
+        ("kind: Example\nlimit:\n", ":2: limit: expected a whole number, got nothing"),
     ],
 )
 def test_a_wrong_type_is_named(text, expected):
@@ -116,6 +118,12 @@ def test_bounds_and_own_checks_of_a_struct_name_their_place():
         ("note: " + "[" * 200 + "]" * 200, "nested deeper than 32 levels"),
         ("note: " + "[" * 5000 + "]" * 5000, "nested deeper than 32 levels"),
         ("kind: Example\nnote: \x00\n", "not YAML"),
+        ('kind: Example\nnote: "\\ud800"\n', r"'\ud800' has half of a surrogate pair"),
+        ('kind: Example\n"\\ud800": 1\n', r"the key '\ud800' has half of a surrogate pair"),
+        ("kind: Example\nweight: 0x" + "f" * 6000, "'" + "0x" + "f" * 38 + "' cannot be read as int"),
+        ("kind: Example\nweight: 9223372036854775808", "'9223372036854775808' cannot be read as int"),
+        ("kind: Example\nweight: !!int ''", "'' cannot be read as int"),
+        ("kind: Example\nweight: !!bool maybe", "'maybe' cannot be read as bool"),
     ],
 )
 def test_yaml_that_reads_differently_than_it_looks_is_refused(text, expected):

@@ -30,6 +30,12 @@ def test_a_term_holds_as_in_kubernetes(term: Term, holds_for: set[str | None]) -
     assert found == holds_for
 
 
+@pytest.mark.parametrize("value", ["1_000", "9" * 20, "1.5", "0x10", "\u0663", " 7", ""])
+def test_what_kubernetes_does_not_read_as_a_number_holds_for_neither(value: str) -> None:
+    """As strconv.ParseInt in 64 bits; Python's own int reads more."""
+    assert not any(Term("k", operator, ("3",)).holds({"k": value}) for operator in (GT, LT))
+
+
 def test_all_parts_of_a_selector_must_match() -> None:
     """Labels and annotations all, one of the namespaces, one of the priority classes."""
     selector = PodSelector(
@@ -77,11 +83,24 @@ def test_what_is_remembered_is_what_the_selectors_say(selectors: list[PodSelecto
 
 
 def test_memory_is_bounded_however_different_the_pods() -> None:
-    """A label that differs on every pod must not grow the process."""
-    rules = SelectorSet([PodSelector(labels=(Term("id", EXISTS),))])
-    for number in range(MAX_KEPT + 100):
-        assert rules.matching(Profile(labels={"id": str(number)})) == (0,)
+    """Namespaces that selectors name can be many; the kinds that are remembered are not."""
+    names = [f"ns-{number}" for number in range(MAX_KEPT + 100)]
+    rules = SelectorSet([PodSelector(namespaces=frozenset(names))])
+    for name in names:
+        assert rules.matching(Profile(name)) == (0,)
     assert len(rules._known) == MAX_KEPT
+
+
+def test_what_no_selector_names_is_not_remembered() -> None:
+    """Values are the pod's to choose: huge ones, or ones that differ on every pod, must not fill the memory."""
+    rules = SelectorSet(
+        [PodSelector(annotations=(Term("note", EXISTS),)), PodSelector(labels=(Term("id", NOT_IN, ("7",)),))]
+    )
+    for number in range(50):
+        profile = Profile(labels={"id": str(number)}, annotations={"note": "x" * number})
+        assert rules.matching(profile) == ((0,) if number == 7 else (0, 1))
+    assert len(rules._known) == 2
+    assert rules.matching(Profile()) == (1,)
 
 
 def test_a_pod_is_matched_once_whatever_its_other_labels() -> None:

@@ -80,7 +80,8 @@ def test_the_breakdown_has_hundredths_and_255_for_what_is_not_known() -> None:
     """By position, in the order of the nodes."""
     cluster = Cluster()
     cluster.take(
-        facts_report("n1", facts={"cpu.idle": 0.26}, storages=[storage(latency_s=0.05, used=0.84)]), facts_report("n2")
+        facts_report("n1", facts={"cpu.idle": 0.26}, storages=[storage(latency_s=10**-1.5, used=0.84)]),
+        facts_report("n2"),
     )
     cluster.board.commit()
     question = Question((NFS_A,))
@@ -111,7 +112,7 @@ def test_a_storage_counts_by_its_backend_or_else_by_its_driver() -> None:
 def test_the_slowest_of_the_storages_that_a_pod_needs_counts() -> None:
     """A pod waits for all of them."""
     cluster = Cluster(only(Component.STORAGE_LATENCY))
-    cluster.take(facts_report("n1", storages=[storage("nfs/a", latency_s=0.001), storage("smb", latency_s=0.05)]))
+    cluster.take(facts_report("n1", storages=[storage("nfs/a", latency_s=0.001), storage("smb", latency_s=10**-1.5)]))
 
     assert cluster.committed(Question((NFS_A, storage_key("smb")))) == {"n1": 5}
 
@@ -169,6 +170,22 @@ def test_a_policy_in_shadow_mode_answers_to_be_recorded_only() -> None:
     """The scores are the same."""
     assert Cluster(SchedulingPolicy(mode=Mode.SHADOW)).board.answer(PLAIN).dry_run
     assert not Cluster().board.answer(PLAIN).dry_run
+
+
+def test_places_that_no_node_is_in_make_no_question_of_their_own() -> None:
+    """Pods may name any number of them; a place counts as soon as a node is there."""
+    cluster = Cluster(only(Component.NEARNESS))
+    cluster.take(facts_report("n1", labels=placed("a", "east")))
+    cluster.board.commit()
+    named = Question((), near=Near(("a", "made-up"), ("east", "nowhere")))
+    assert cluster.board.simplified(named) == Question((), near=Near(("a",), ("east",)))
+    assert cluster.board.simplified(Question((), near=Near(("made-up",)))) == Question(())
+    cluster.take(facts_report("n2", labels=placed("made-up")))
+    cluster.board.commit()
+    assert cluster.board.simplified(named).near.zones == ("a", "made-up")
+    cluster.forget("n2")
+    cluster.board.commit()
+    assert cluster.board.simplified(named).near.zones == ("a",)
 
 
 def test_nearness_learns_from_labels_in_which_region_a_zone_lies() -> None:

@@ -21,6 +21,8 @@ from leadsman.wire.hop import (
     encode_profile,
     encode_requirements,
     encode_score_answer,
+    pack_rejections,
+    unpack_rejections,
 )
 
 NODES = st.text("ab09-.", min_size=1, max_size=6)
@@ -142,9 +144,11 @@ def test_a_question_comes_out_as_it_went_in(needs: list[Requirement], profile: P
         ),
         (
             filter_pb2.FilterResponse(
-                rejected=filter_pb2.NodeReasons(reasons=["Stale"], subjects=["x"], nodes="a", reason_index=b"\0")
+                rejected=filter_pb2.NodeReasons(
+                    reasons=["Stale"], subjects=["x"], resolvable=[True, False], nodes="a", reason_index=b"\0"
+                )
             ),
-            "of 0 whether",
+            "of 2 whether",
         ),
         (filter_pb2.FilterResponse(unchanged=requirements_pb2.Unchanged()), "unchanged"),
     ],
@@ -177,3 +181,10 @@ def test_scores_that_do_not_fit_are_refused(message: scorer_pb2.ScoreResponse, w
     """kube-scheduler would take a score over 10 as an error of the extender."""
     with pytest.raises(WireError, match=words):
         decode_score_answer(message)
+
+
+def test_an_answer_of_a_version_without_rules_is_read() -> None:
+    """While filters and gateways are updated one after the other, broken storage must go on rejecting."""
+    old = pack_rejections({"a": Rejection(Reason.MOUNT_HUNG, "nfs")})
+    del old.resolvable[:]
+    assert unpack_rejections(old) == {"a": Rejection(Reason.MOUNT_HUNG, "nfs")}

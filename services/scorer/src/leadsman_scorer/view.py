@@ -34,6 +34,10 @@ class ScorerView:
         """Evaluate every rule on every node."""
         return self.board.fill()
 
+    def simplified(self, question: Question) -> Question:
+        """See `ScoreBoard.simplified`."""
+        return self.board.simplified(question)
+
     def render(self, question: Question) -> bytes:
         """The encoded scores."""
         return encode_score_answer(self.board.answer(question)).SerializeToString()

@@ -17,7 +17,9 @@ _TOO_DEEP = (
     "is nested, or chained as in a + b + c, more than 32 times over; group it with parentheses, or write several rules"
 )
 _ENDLESS = "takes more than 10,000 steps of all(), exists(), map() or filter() whatever the node is like"
+_PREFIX = "node."
 _LISTED = " ('leadsman policy facts' lists all)"
+_RECURSION = re.compile("recursion (limit|depth)")
 _ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _OVERLOAD = re.compile(r"found no matching overload for '(.+)' applied to '(\(.*\))'")
@@ -27,18 +29,19 @@ _HAS = re.compile(r"\bhas\s*\(\s*(node[\w.`\s]*?)\s*\)")
 _FACT_KEY = re.compile(r"""(['"])([^'"]*)\1\s*in\s+node\s*\.\s*facts\b|\bnode\s*\.\s*facts\s*\[\s*(['"])([^'"]*)\3""")
 _ABSENT = re.compile(r'No value with name "([^"]+)"')
 _MISSING_KEY = re.compile(r'Key not found in map : "(.*)"', re.DOTALL)
-_STATUS = re.compile(r"^[A-Z_]+: ")
+_STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+"""What every message of the library begins or ends with."""
 
 
 def explain(words: str, text: str) -> list[str]:
     """The compiler's `words` about the expression `text`: one line for each mistake, with its place in `text`."""
-    if "recursion" in words:
+    if _RECURSION.search(words):
         return [_TOO_DEEP]
     found = [
-        f"{_place(int(line), int(column), text)}: {_what(what.removesuffix(' [INVALID_ARGUMENT]'), line, column, text)}"
+        f"{_place(int(line), int(column), text)}: {_what(_STATUS.sub('', what), int(line), int(column), text)}"
         for line, column, what in _ERROR.findall(words)
     ]
-    return found or [_STATUS.sub("", words.strip().splitlines()[0])]
+    return found or [_first_line(words)]
 
 
 def misuses(text: str) -> Iterator[str]:
@@ -72,13 +75,17 @@ def undecided(words: str, text: str) -> str:
     if missing := _MISSING_KEY.search(words):
         known = f" {missing[1]!r}" if missing[1] in text else ""
         return f"the expression looks up the key{known} in a map that does not have it"
-    what = _STATUS.sub("", words.strip()).splitlines()[0] if words.strip() else "no reason given"
-    return f"the expression fails: {re.sub(r'[0-9]+', '#', what.partition(':')[0])[:100]}"
+    what = _first_line(words).partition(":")[0]
+    return f"the expression fails: {re.sub('[0-9]+', '#', what)[:100]}"
 
 
-def _what(what: str, line: str, column: str, text: str) -> str:
+def _first_line(words: str) -> str:
+    return _STATUS.sub("", words.strip().partition("\n")[0]) or "the library gives no reason"
+
+
+def _what(what: str, line: int, column: int, text: str) -> str:
     if found := _UNDECLARED.search(what):
-        return _unknown(found[1], is_function=_character(int(line), int(column), text) == "(")
+        return _unknown(found[1], is_function=_character(line, column, text) == "(")
     if found := _OVERLOAD.search(what):
         hint = "; int and double do not mix: write 0.5 or 1.0 beside a number, 1 beside a whole number, or double(...)"
         return f"{found[1].strip('_')!r} cannot take {found[2]}{hint if found[2] in _MIXED else ''}"
@@ -90,12 +97,14 @@ def _what(what: str, line: str, column: str, text: str) -> str:
 def _unknown(name: str, *, is_function: bool) -> str:
     if is_function:
         return f"unknown function {name!r}{_nearest(name, FUNCTIONS)} (known: {', '.join(FUNCTIONS)})"
-    return f"unknown name {name!r}{_nearest(name, VARIABLES) or '; all names begin with node.'}{_LISTED}"
+    names = [each.removeprefix(_PREFIX) for each in VARIABLES]
+    hint = _nearest(name.removeprefix(_PREFIX), names, _PREFIX) or f"; all names begin with {_PREFIX}"
+    return f"unknown name {name!r}{hint}{_LISTED}"
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def _nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {prefix + close[0]!r}?" if close else ""
 
 
 def _character(line: int, column: int, text: str) -> str:

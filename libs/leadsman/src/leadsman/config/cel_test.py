@@ -4,7 +4,9 @@ Google's C++ implementation through `cel-expr-python`; docs/policy.md says why. 
 policy is loaded, cost some 5 us on a node, and one that would never end runs out of its budget of iterations.
 """
 
+import contextlib
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -21,6 +23,9 @@ Use = Literal["require", "prefer"]
 
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 """What exceptions of C++ become in Python, as pybind11 translates them, but for lack of memory."""
+
+_PATTERN = re.compile(r"""\.\s*matches\s*\(\s*([rR]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"))\s*\)""")
+"""A literal in the place of a regular expression."""
 
 _WANTED = {
     "require": (frozenset({"BOOL"}), "true or false"),
@@ -51,7 +56,7 @@ class CelTest:
         self.text = text
         self._program = _compile(text)
         _check_type(self._program, use)
-        _try_once(self._program)
+        _check_on_every_node(self._program, text)
         # The checked expression holds the full name of every variable that it refers to.
         compiled = self._program.serialize()
         names = [name for name in VARIABLES if name.encode() in compiled]
@@ -109,11 +114,19 @@ def _check_type(program: Any, use: Use) -> None:  # noqa: ANN401
         raise CelError([f"gives {kind.lower()}, but {use}.cel must give {words}"])
 
 
-def _try_once(program: Any) -> None:  # noqa: ANN401
-    """Refuse what fails on every node, as far as a made-up one shows it."""
+def _check_on_every_node(program: Any, text: str) -> None:  # noqa: ANN401
+    """Refuse what fails whatever a node is like: a bad pattern, and loops that a made-up node shows to be too long."""
+    tried = [_try(program)]
+    for literal in _PATTERN.findall(text):
+        with contextlib.suppress(*_FAILURES):  # it stands in a comment and is none
+            tried.append(_try(ENVIRONMENT.compile(f"''.matches({literal})")))
+    if found := [problem for words in tried if (problem := hopeless(words))]:
+        raise CelError(found[:1])
+
+
+def _try(program: Any) -> str:  # noqa: ANN401
+    """What comes of `program` on a made-up node, in the library's words."""
     try:
-        words = str(program.eval(activation=sample()).value())
+        return str(program.eval(activation=sample()).value())
     except _FAILURES as error:
-        words = str(error)
-    if found := hopeless(words):
-        raise CelError([found])
+        return str(error)

@@ -45,9 +45,11 @@ def _typed(wanted: FactType, value: float | str | None) -> float | str | None:
     """`value` as CEL wants it; None for one that is not what the table says, which counts as not known."""
     if value is None or wanted is FactType.TEXT or isinstance(value, str):
         return value if wanted is FactType.TEXT and isinstance(value, str) else None
+    if not math.isfinite(value):
+        return None
     if wanted is FactType.NUMBER:
         return float(value)
-    return int(value) if math.isfinite(value) and value == int(value) and abs(value) < 2**63 else None
+    return int(value) if value == int(value) and abs(value) < 2**63 else None
 
 
 def _fact(fact: Fact) -> Variable:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from leadsman.config.cel_test import MAX_LENGTH
 from leadsman.domain.policy import Component, Mode, OnError
 from leadsman.domain.storage_policy import Treatment
 
@@ -163,9 +164,10 @@ class RequireEntry(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
 
     labels: _Labels = UNSET
     match_expressions: _Expressions = UNSET
-    cel: Annotated[str | UnsetType, _about("A CEL expression over the node that gives true or false.", minLength=1)] = (
-        UNSET
-    )
+    cel: Annotated[
+        str | UnsetType,
+        _about("A CEL expression over the node that gives true or false.", minLength=1, maxLength=MAX_LENGTH),
+    ] = UNSET
 
 
 class PreferEntry(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -175,7 +177,11 @@ class PreferEntry(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     match_expressions: _Expressions = UNSET
     cel: Annotated[
         str | UnsetType,
-        _about("A CEL expression over the node that gives true or false, or a number from 0 to 1.", minLength=1),
+        _about(
+            "A CEL expression over the node that gives true or false, or a number from 0 to 1.",
+            minLength=1,
+            maxLength=MAX_LENGTH,
+        ),
     ] = UNSET
     weight: Annotated[float, _about("Beside the weights of `score` and of other rules.", **_WEIGHT)] = 1.0
 

@@ -97,10 +97,11 @@ def _check_values(
     elif operator in {Operator.GT, Operator.LT}:
         if len(given) != 1 or not _NUMBER.fullmatch(given[0]):
             complain(where, f"{operator.value} takes one whole number in quotes, such as ['8']")
-    elif not given:
+    elif given:
+        for number, value in enumerate(given):
+            _check_value(value, values, (*where, number), complain)
+    else:
         complain(where, f"{operator.value} needs values, such as ['a', 'b']")
-    for number, value in enumerate(given):
-        _check_value(value, values, (*where, number), complain)
 
 
 def _check_key(key: str, path: Path, complain: Complain) -> None:

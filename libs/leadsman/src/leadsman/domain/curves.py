@@ -2,7 +2,7 @@
 
 | component      | from                                                             | 1         | 0        |
 | -------------- | ---------------------------------------------------------------- | --------- | -------- |
-| storageLatency | `latencySeconds` of the storage                                  | to 5 ms   | 500 ms   |
+| storageLatency | `latencySeconds` of the storage                                  | to 10 ms  | 100 ms   |
 | ioPressure     | `pressure.io.someAvg10`                                          | to 0.05   | 0.6      |
 |                | without it `disk.utilizationMax`                                 | to 0.5    | 1.0      |
 | capacity       | the larger of `used` and `inodesUsed` of the storage             | to 0.7    | 0.98     |
@@ -24,8 +24,8 @@ from leadsman.domain.requirements import Near
 SAME_REGION = 0.5
 """What a node is worth that is in the region of the pod's data, but not known to be in its zone."""
 
-_QUICK_S, _SLOW_S = 0.005, 0.5
-_DECADES = log(_SLOW_S / _QUICK_S)
+_QUICK_S, _SLOW_S = 0.01, 0.1
+_RANGE = log(_SLOW_S / _QUICK_S)
 
 
 def falling(value: float, good_to: float, bad_from: float) -> float:
@@ -43,13 +43,13 @@ def rising(value: float, bad_to: float, good_from: float) -> float:
 
 
 def storage_latency(storage: StorageFacts) -> float | None:
-    """How quickly a storage answered (`latencySeconds`): 1 up to 5 ms, 0.5 at 50 ms, 0 from 500 ms."""
+    """How quickly a storage answered (`latencySeconds`): 1 up to 10 ms, 0.5 at 32 ms, 0 from 100 ms."""
     seconds = storage.latency_s
     if seconds is None:
         return None
     if seconds <= _QUICK_S:
         return 1.0
-    return log(_SLOW_S / seconds) / _DECADES if seconds < _SLOW_S else 0.0
+    return log(_SLOW_S / seconds) / _RANGE if seconds < _SLOW_S else 0.0
 
 
 def capacity(storage: StorageFacts) -> float | None:

@@ -211,7 +211,9 @@ class StorageFact(NamedTuple):
 
 _STORAGE_ROWS = (
     StorageFact("state", _TEXT, "", "all probes", "`HEALTHY`, `DEGRADED`, `UNHEALTHY`, `UNKNOWN` or `NOT_APPLICABLE`"),
-    StorageFact("latencySeconds", _NUMBER, "seconds", "the probe that reaches it best", "how long the last look took"),
+    StorageFact(
+        "latencySeconds", _NUMBER, "seconds", "the probe that reaches it best", "how long a look takes; moving average"
+    ),
     StorageFact("used", _NUMBER, "share", "statvfs", "space in use on its fullest filesystem on the node"),
     StorageFact("inodesUsed", _NUMBER, "share", "statvfs", "inodes in use on the filesystem with the fewest left"),
     StorageFact("attachLimit", _COUNT, "volumes", "CSINode", "how many volumes the driver can attach to the node"),

@@ -10,6 +10,7 @@ from leadsman.domain.fact_index import FactIndex
 from leadsman.domain.node_facts import Freshness, NodeFacts, StorageFacts
 from leadsman.domain.policy import Component, OnError, Rule
 from leadsman.domain.report import StorageKey
+from leadsman.domain.requirements import Near
 from leadsman.domain.rule_outcomes import RuleOutcomes
 from leadsman.domain.scores import NEUTRAL, hundredths
 from leadsman.domain.verdicts import UNKNOWN_VALUE
@@ -104,6 +105,8 @@ class ValuesInForce:
         self._outcomes: dict[str, bytearray] = {}
         self._regions: dict[str, Counter[str]] = {}
         self._moved_zones: set[str] = set()
+        self._zones_with: Counter[str] = Counter()
+        self._regions_with: Counter[str] = Counter()
         self.outcomes = RuleOutcomes(rules, facts, self)
         """What the rules say now."""
         facts.listen(self)  # after the rules, so that `refresh` finds what they say already
@@ -124,6 +127,13 @@ class ValuesInForce:
     def regions_of(self, zones: Iterable[str]) -> set[str]:
         """The regions in which `zones` lie, by the labels of the nodes there."""
         return {region for zone in zones for region in +self._regions.get(zone, Counter())}
+
+    def inhabited(self, near: Near) -> Near:
+        """`near` without zones and regions that no node is in: names that pods may make up."""
+        return Near(
+            tuple([zone for zone in near.zones if self._zones_with[zone]]),
+            tuple([region for region in near.regions if self._regions_with[region]]),
+        )
 
     def take_moved_zones(self) -> set[str]:
         """Zones that were found to lie in other regions than at the last call."""
@@ -182,6 +192,8 @@ class ValuesInForce:
         if old == new:
             return
         for (zone, region), step in ((old, -1), (new, 1)):
+            self._zones_with[zone] += step
+            self._regions_with[region] += step
             if zone and region:
                 regions = self._regions.setdefault(zone, Counter())
                 known = set(+regions)

@@ -1,11 +1,14 @@
 """Which pods a policy rule touches, in the terms of Kubernetes label selectors."""
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from leadsman.domain.requirements import Profile
+
+_NUMBER = re.compile("[+-]?[0-9]{1,19}")
 
 MAX_KEPT = 4096
 """Kinds of pods whose rules are remembered; pods of one workload are of one kind."""
@@ -47,11 +50,8 @@ class Term:
 
     def _compares(self, value: str | None) -> bool:
         """As node affinity does: both sides are whole numbers, and anything else does not hold."""
-        if value is None:
-            return False
-        try:
-            number, limit = int(value), int(self.values[0])
-        except ValueError:
+        number, limit = _whole(value or ""), _whole(self.values[0])
+        if number is None or limit is None:
             return False
         return number > limit if self.operator is Operator.GT else number < limit
 
@@ -83,9 +83,10 @@ class SelectorSet:
 
     def __init__(self, selectors: Sequence[PodSelector]) -> None:
         self.selectors = tuple(selectors)
-        self.annotations = tuple(sorted({term.key for each in selectors for term in each.annotations}))
+        self._labels = _named([term for each in selectors for term in each.labels])
+        self._annotations = _named([term for each in selectors for term in each.annotations])
+        self.annotations = tuple(sorted(self._annotations))
         """The annotations that any selector reads."""
-        self._labels = tuple(sorted({term.key for each in selectors for term in each.labels}))
         self._namespaces = frozenset[str]().union(*[each.namespaces for each in selectors])
         self._priority_classes = frozenset[str]().union(*[each.priority_classes for each in selectors])
         self._known: OrderedDict[object, tuple[int, ...]] = OrderedDict()
@@ -104,11 +105,36 @@ class SelectorSet:
         return found
 
     def _kind(self, profile: Profile) -> object:
-        """All that any selector could see of a pod."""
-        labels, annotations = profile.labels, profile.annotations
+        """All that any selector could tell of a pod.
+
+        Of a value that no selector names only that it is there: values are the pod's to choose, up to 256 KiB each.
+        """
         return (
             profile.namespace if profile.namespace in self._namespaces else None,
             profile.priority_class if profile.priority_class in self._priority_classes else None,
-            tuple([labels.get(key) for key in self._labels]),
-            tuple([annotations.get(key) for key in self.annotations]) if self.annotations else (),
+            _seen(profile.labels, self._labels),
+            _seen(profile.annotations, self._annotations) if self._annotations else (),
         )
+
+
+def _whole(text: str) -> int | None:
+    """The number that Go's ParseInt reads in `text`, 64 bits wide."""
+    number = int(text) if _NUMBER.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
+
+
+def _named(terms: Sequence[Term]) -> dict[str, frozenset[str]]:
+    """The keys that `terms` read, each with the values that some of them name."""
+    found: dict[str, frozenset[str]] = {}
+    for term in terms:
+        found[term.key] = found.get(term.key, frozenset()) | frozenset(term.values)
+    return found
+
+
+def _seen(values: Mapping[str, str], named: Mapping[str, frozenset[str]]) -> tuple[str | bool, ...]:
+    return tuple(
+        [
+            value if (value := values.get(key)) is not None and value in known else value is not None
+            for key, known in named.items()
+        ]
+    )

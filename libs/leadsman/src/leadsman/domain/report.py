@@ -32,7 +32,7 @@ class StorageStatus(NamedTuple):
     """State of one (driver, backend) on one node.
 
     `reason` is None only for HEALTHY. `since_epoch_s` is when the state began by the node's clock (seconds since
-    1970) and `latency_s` the last probe's duration; both inform people, no decision compares them with our clock.
+    1970); it informs people, no decision compares it with our clock. `latency_s` is how long a look takes on average.
     `used` and `inodes_used` are the shares (0-1) of space and inodes in use on its fullest filesystem on this node.
     Of a driver (no backend): `attach_limit` is how many volumes it can attach to this node, `attached` how many are.
     """

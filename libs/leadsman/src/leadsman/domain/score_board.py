@@ -14,7 +14,7 @@ from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.node_values import NodeValues, ValuesInForce
 from leadsman.domain.policy import Mode, SchedulingPolicy
 from leadsman.domain.report import StorageKey
-from leadsman.domain.requirements import Question
+from leadsman.domain.requirements import Near, Question
 from leadsman.domain.rule_outcomes import RuleOutcomes
 from leadsman.domain.score_table import ScoreTable, sources
 from leadsman.domain.scores import Cap
@@ -57,6 +57,10 @@ class ScoreBoard:
         """Work out everything that facts say, a node at each step; it is in force at the end."""
         yield from self._values.fill()
         self.commit()
+
+    def simplified(self, question: Question) -> Question:
+        """`question` without places that no node is in: they change nothing, and pods may name any number of them."""
+        return question if question.near == Near() else question._replace(near=self._values.inhabited(question.near))
 
     def answer(self, question: Question) -> ScoreAnswer:
         """Scores, caps and components of every node for pods that ask `question`."""

@@ -2,7 +2,7 @@
 
 A ConfigMap volume is swapped by a symbolic link, an editor replaces the file, `kubectl cp` writes in place: contents
 are compared, so that none of these is missed and a touched file is no change. It costs one read a second of a file that
-is smaller than 1 MiB, on a thread, because a volume may hang.
+is smaller than 1 MiB, on a thread, because a volume may hang; only another text is parsed.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from leadsman.config.errors import DocumentError
-from leadsman.config.policy_document import load_policy
+from leadsman.config.load import read_text
+from leadsman.config.policy_document import load_policy, parse_policy
 from leadsman.domain.clock import Clock
 from leadsman.domain.policy import SchedulingPolicy
 from leadsman.runtime.admin import Check
@@ -39,6 +40,7 @@ class PolicyFile:
         self._measure(registry)
         self.policy, self.text = (SchedulingPolicy(), "") if path is None else load_policy(path)
         self.refused = ""
+        self._seen: str | None = self.text
         self._in_force()
 
     async def run(self, take: Callable[[SchedulingPolicy], Awaitable[None]]) -> None:
@@ -52,19 +54,36 @@ class PolicyFile:
 
     async def _look(self, path: Path, take: Callable[[SchedulingPolicy], Awaitable[None]]) -> None:
         try:
-            policy, text = await asyncio.to_thread(load_policy, path)
+            text = await asyncio.to_thread(read_text, path)
         except DocumentError as error:
+            self._seen = None
             self._refuse(str(error))
             return
+        if text == self._seen:
+            return
+        self._seen = text
+        try:
+            policy = await asyncio.to_thread(parse_policy, text, str(path))
+            await self._take(policy, text, take)
+        except DocumentError as error:
+            self._refuse(str(error))
+        except Exception as error:  # whatever a document makes our own code do, the last good one stands
+            log.exception("the new policy made us fail; please report this bug")
+            self._refuse(f"{path}: cannot be used because of a bug in Leadsman: {error!r}")
+
+    async def _take(
+        self, policy: SchedulingPolicy, text: str, take: Callable[[SchedulingPolicy], Awaitable[None]]
+    ) -> None:
         if self.refused:
             self.refused = ""
             log.info("the policy file is good again", policy=policy.fingerprint)
-        if policy.fingerprint != self.policy.fingerprint:
-            await take(policy)
-            before, self.policy, self.text = self.policy.fingerprint, policy, text
-            self._reloads.labels("taken").inc()
-            self._in_force()
-            log.info("policy in force", policy=policy.fingerprint, before=before, mode=policy.mode.value)
+        if policy.fingerprint == self.policy.fingerprint:
+            return
+        await take(policy)
+        before, self.policy, self.text = self.policy.fingerprint, policy, text
+        self._reloads.labels("taken").inc()
+        self._in_force()
+        log.info("policy in force", policy=policy.fingerprint, before=before, mode=policy.mode.value)
 
     def _refuse(self, words: str) -> None:
         if words == self.refused:

@@ -158,7 +158,9 @@ def unpack_rejections(message: filter_pb2.NodeReasons) -> dict[str, Rejection]:
         WireError: the packed fields do not fit each other.
     """
     nodes = _split(message.nodes)
-    reasons, subjects, resolvable = message.reasons, message.subjects, message.resolvable
+    reasons, subjects = message.reasons, message.subjects
+    # A filter of a version without rules says nothing of it: during an update one may be asked.
+    resolvable = message.resolvable or [False] * len(reasons)
     if not len(reasons) == len(subjects) == len(resolvable):
         raise WireError(
             f"filter answer lists {len(reasons)} reasons but {len(subjects)} subjects and says of {len(resolvable)} "

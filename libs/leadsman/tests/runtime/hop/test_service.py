@@ -38,6 +38,9 @@ class FixedView:
     def fill(self) -> Iterator[object]:
         return iter(())
 
+    def simplified(self, question: Question) -> Question:
+        return question
+
     def render(self, question: Question) -> bytes:
         raise NotImplementedError(question)
 

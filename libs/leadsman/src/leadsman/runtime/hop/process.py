@@ -149,7 +149,11 @@ class HopProcess:
         """Bring a new policy in force: worked out beside the old one, then swapped in one turn of the event loop."""
         parts, cache = self._parts, self._parts.cache
         view = self._definition.make_view(cache.index, cache.facts, cache.changes, policy)
-        await fill_in_slices(view)
+        try:
+            await fill_in_slices(view)
+        except BaseException:
+            view.close()
+            raise
         old = parts.in_force.view
         cache.adopt(policy.storage)
         parts.in_force.policy, parts.in_force.view = policy, view

@@ -174,9 +174,9 @@ class HopService:
         return self._header(request, answer.generation) + answer.payload + self._of_volumes(request)
 
     def _question(self, request: Request) -> Question:
-        selectors = self._in_force.view.selectors
-        rules = selectors.matching(decode_profile(request.profile)) if selectors.selectors else ()
-        return Question(needs_of(request), rules, self._method.near(request))
+        view = self._in_force.view
+        rules = view.selectors.matching(decode_profile(request.profile)) if view.selectors.selectors else ()
+        return view.simplified(Question(needs_of(request), rules, self._method.near(request)))
 
     def _of_volumes(self, request: Request) -> bytes:
         """What the request's own volumes add to its answer; those that are well everywhere cost a look-up."""

@@ -24,6 +24,10 @@ class View(Protocol):
         """Work out what is not known yet, a little at each step."""
         ...
 
+    def simplified(self, question: Question) -> Question:
+        """The question without what makes no difference now, so that as many pods as possible share an answer."""
+        ...
+
     def render(self, question: Question) -> bytes:
         """The answer as encoded protobuf fields, without the header."""
         ...
