@@ -145,6 +145,6 @@ async def test_scores_that_cannot_be_had_are_left_to_kube_scheduler(bench):
     scored = bench(answer=ScoreTable(ScoreAnswer(("a",), b"\x09", 5)))
     lost = bench(on_failure="reject")
 
-    assert (await scored.decider.scores(POD, scored.deadline())).answer.score("a") == 9
+    assert (await scored.decider.scores(POD, scored.deadline())).answer.best(["a"], 1) == {"a": 9}
     ruling = await lost.decider.scores(POD, lost.deadline())
     assert (ruling.outcome, ruling.answer) == ("failed-open", None)

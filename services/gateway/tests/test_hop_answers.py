@@ -1,6 +1,8 @@
 """Answers of filter and scorer applied to candidates: who fails, with which text, and whether evictions could help."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leadsman.domain.reasons import Reason
 from leadsman.domain.verdicts import FilterAnswer, Rejection, ScoreAnswer
@@ -81,5 +83,14 @@ def test_every_candidate_has_its_score() -> None:
             b'{"Host":"x","Score":5}',
             b'{"Host":"a","Score":9}',
         ]
-    assert [table.score(node) for node in "abx"] == [9, 0, 5]
     assert table.breakdown("x") is None
+
+
+@given(scores=st.lists(st.integers(0, 10), max_size=40), known=st.integers(0, 40), count=st.integers(1, 5))
+def test_best_candidates_are_the_best_of_all(scores: list[int], known: int, count: int) -> None:
+    """Wherever among the candidates they stand, and whether the scorer knows them or not."""
+    names = [f"n{number}" for number in range(len(scores))]
+    table = ScoreTable(ScoreAnswer(tuple(names[:known]), bytes(scores[:known]), 10))
+    given_scores = dict(zip(names, [*scores[:known], *[10] * len(names)], strict=False))
+
+    assert list(table.best(names, count).items()) == sorted(given_scores.items(), key=lambda one: -one[1])[:count]

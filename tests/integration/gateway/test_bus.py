@@ -201,17 +201,17 @@ async def test_backends_are_told_when_volumes_change(
 
 
 async def test_backends_are_told_anew_when_the_policy_names_them_otherwise(
-    gateway: Any, replica: Any, nats: Any, listener: Any, until: Any, tmp_path: Any
+    gateway: Any, replica: Any, nats: Any, listener: Any, until: Any, tmp_path: Any, monkeypatch: Any
 ) -> None:
     """The first list already is by the policy: one without it would end probes that were going on."""
+    monkeypatch.setattr("leadsman_gateway.hop.link.HELLO_S", 1.0)  # longer than the list waits for more changes
     (tmp_path / "volume.yaml").write_text(VOLUME)
     lists = await listener.listen(BACKENDS)
     one = await replica(backend_attributes={"nfs.csi.k8s.io": "share"}, says_hello=False)
     running = await gateway(one, nats_url=nats.url)
     await connected(running, until)
-    await one.stop()
+    await until(lambda: running.value("leadsman_gateway_hop_failures_total", hop="filter", cause="no_hello"))
     one.says_hello = True
-    await one.start()
     await until(lambda: lists)
     assert [each.backend for each in decode_backends(lists[0]).backends] == ["exports"]
 

@@ -169,16 +169,20 @@ async def test_hello_that_cannot_be_understood_is_none(
     one = await replica()
     monkeypatch.setattr(one, "_hello", lambda response: response(hello=hello))
     running = await gateway(one)
-    failures = "leadsman_gateway_hop_failures_total"
 
-    await until(lambda: running.value(failures, hop="filter", cause="bad_hello") >= 1)
+    def refused() -> float:
+        return float(running.value("leadsman_gateway_hop_failures_total", hop="filter", cause="bad_hello"))
+
+    await until(refused)
     assert running.value("leadsman_gateway_hop_links_ready", hop="filter") == 0
 
     monkeypatch.undo()
     await running.linked()
-    for stream, response in one.open[-2:]:
+    await running.linked("scorer")
+    before = refused()
+    for response, stream in one.streams_to.items():
         await stream.write(response(hello=hello))
-    await running.linked(replicas=0)
+    await until(lambda: refused() > before)
 
 
 async def test_evictions_are_looked_for_only_where_they_could_help(

@@ -57,16 +57,13 @@ def test_a_verdict_joins_the_fields_that_the_service_adds() -> None:
     assert (message.id, message.generation, message.policy, list(message.degraded)) == (7, 8, "p1", ["blind"])
 
 
-@pytest.mark.parametrize("kinds", [254, 255, 256, 400])
+@pytest.mark.parametrize("kinds", [255, 256, 257, 1000])
 def test_more_kinds_of_rejection_than_one_byte_can_count_still_reject(kinds: int) -> None:
-    """Nodes beyond the 255th kind are rejected for a general reason; none is lost."""
+    """Each with its own reason, in an order that does not matter: as many rules as a policy may have can reject."""
     rejected = {f"n{number}": Rejection(Reason.MOUNT_HUNG, f"driver-{number}") for number in range(kinds)}
     decoded = decode_filter_answer(encode_filter_answer(FilterAnswer(rejected)))
 
-    assert rejected.keys() == decoded.rejected.keys()
-    first = {node: decoded.rejected[node] for node in list(rejected)[:255]}
-    assert dict(list(rejected.items())[:255]) == first
-    assert {Reason.UNRECOGNISED} >= {decoded.rejected[node].reason for node in list(rejected)[255:]}
+    assert decoded.rejected == rejected
 
 
 VALUES = st.integers(0, 100) | st.just(UNKNOWN_VALUE)

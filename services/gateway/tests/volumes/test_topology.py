@@ -129,3 +129,14 @@ def test_backends_go_by_other_attributes_once_told(catalogue: Any) -> None:
 
     resolver.name_backends_by({"x.csi": "cluster"})
     assert resolver.resolve(pod(claim_volume())).requirements[0].backend == "c1"
+
+
+def test_what_a_pod_writes_about_its_place_is_bounded() -> None:
+    """Neither many places nor values that no label can have cross the hop."""
+    one = pod()
+    one.metadata.annotations = {NEAR_ZONE: ",".join(f"zone-{number}" for number in range(1000))}
+    near = annotated_near(one)
+    assert near is not None
+    assert len(near.zones) == 16
+    one.metadata.annotations = {NEAR_ZONE: "x" * 64 + ",b"}
+    assert annotated_near(one) == Near(("b",))

@@ -1,6 +1,8 @@
 """The gRPC hop: domain values to and from protobuf, packed so that cost does not grow with strings."""
 
-from collections.abc import Iterable, Mapping
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadsman.domain.pod_selectors import Operator, PodSelector, SelectorSet, Term
@@ -19,8 +21,8 @@ CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
 ]
 
-_MAX_KINDS = 255
-"""Distinct rejections in one message: the index is one byte."""
+_ONE_BYTE = 256
+"""Distinct rejections in one message that an index of one byte for each node can tell apart; more take two."""
 
 _SCORES = bytes(range(11))
 _HUNDREDTHS = bytes([*range(101), UNKNOWN_VALUE])
@@ -130,24 +132,19 @@ def pack_rejections(rejected: Mapping[str, Rejection]) -> filter_pb2.NodeReasons
     """Nodes and reasons in a few fields, whatever the number of nodes."""
     kinds: dict[Rejection, int] = {}
     numbers: dict[int, int] = {}  # by identity: hashing a Rejection for every node costs more than all the rest
-    index = bytearray()
+    index: list[int] = []
     for rejection in rejected.values():
         number = numbers.get(id(rejection))
         if number is None:
-            number = (
-                kinds.setdefault(rejection, len(kinds)) if len(kinds) < _MAX_KINDS else kinds.get(rejection, _MAX_KINDS)
-            )
-            numbers[id(rejection)] = number
+            number = numbers[id(rejection)] = kinds.setdefault(rejection, len(kinds))
         index.append(number)
     listed = list(kinds)
-    if len(kinds) == _MAX_KINDS:
-        listed.append(Rejection(Reason.UNRECOGNISED, listed[0].subject))
     return filter_pb2.NodeReasons(
         reasons=[rejection.reason.value for rejection in listed],
         subjects=[rejection.subject for rejection in listed],
         resolvable=[rejection.resolvable for rejection in listed],
         nodes="\n".join(rejected),
-        reason_index=bytes(index),
+        reason_index=bytes(index) if len(kinds) <= _ONE_BYTE else _two_bytes(index).tobytes(),
     )
 
 
@@ -170,12 +167,23 @@ def unpack_rejections(message: filter_pb2.NodeReasons) -> dict[str, Rejection]:
         Rejection(Reason.parse(reason), subject, helps)
         for reason, subject, helps in zip(reasons, subjects, resolvable, strict=True)
     ]
-    if len(nodes) != len(message.reason_index):
-        raise WireError(f"filter answer names {len(nodes)} nodes but gives {len(message.reason_index)} reasons")
+    index: Sequence[int] = message.reason_index
+    if len(kinds) > _ONE_BYTE and len(index) == 2 * len(nodes):
+        index = _two_bytes(message.reason_index)
+    if len(nodes) != len(index):
+        raise WireError(f"filter answer names {len(nodes)} nodes but gives {len(index)} reasons")
     try:
-        return {node: kinds[number] for node, number in zip(nodes, message.reason_index, strict=True)}
+        return {node: kinds[number] for node, number in zip(nodes, index, strict=True)}
     except IndexError as error:
         raise WireError("filter answer points at a reason that it does not list") from error
+
+
+def _two_bytes(numbers: Iterable[int] | bytes) -> "array[int]":
+    """`numbers` of two bytes each, little-endian on the wire whatever this machine is."""
+    found = array("H", numbers)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
 
 
 def encode_filter_answer(answer: FilterAnswer) -> filter_pb2.FilterResponse:

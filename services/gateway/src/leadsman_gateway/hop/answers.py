@@ -1,6 +1,7 @@
 """Answers of filter and scorer, prepared once per generation so that a request is a few dictionary look-ups."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple, TypeVar
 
@@ -110,18 +111,20 @@ def none_pass(rejection: Rejection, *, dry_run: bool = False) -> FilterTable:
 class ScoreTable:
     """A scorer's answer with the encoded reply entry of every node at hand."""
 
-    __slots__ = ("_answer", "_entries", "_positions", "_scores")
+    __slots__ = ("_answer", "_apart", "_entries", "_positions", "_scores", "_top")
 
     def __init__(self, answer: ScoreAnswer) -> None:
         self._answer = answer
-        self._positions = dict(zip(answer.nodes, range(len(answer.nodes)), strict=True))
-        self._scores = answer.scores + bytes([answer.default])  # position -1 is every node that the scorer lacks
-        self._entries = _Entries(self._positions, self._scores)
+        self._scores = dict(zip(answer.nodes, answer.scores, strict=True))
+        self._entries = _Entries(self._scores, answer.default)
+        self._positions: dict[str, int] = {}
+        self._apart: dict[str, Breakdown] = {}
+        self._top = 0
 
     @property
     def size(self) -> int:
         """Nodes named in the answer."""
-        return len(self._positions)
+        return len(self._scores)
 
     @property
     def dry_run(self) -> bool:
@@ -133,51 +136,62 @@ class ScoreTable:
         entries = self._entries
         return [entries[name] for name in names]
 
-    def score(self, node: str) -> int:
-        """The score of `node`, 0-10."""
-        return self._scores[self._positions.get(node, -1)]
-
     def best(self, names: Sequence[str], count: int) -> dict[str, int]:
         """The `count` best of `names` with their scores, best first, equal ones in the order of `names`."""
-        # Thousands of names at the pace of C: this is made while requests wait.
-        scores = bytes(map(self._scores.__getitem__, map(self._positions.get, names, repeat(-1))))
+        if not self._top:
+            self._top = max(self._answer.default, *self._answer.scores, 1)
+        scores = self._scores_of(names[: 4 * count])
+        if len(scores) < len(names) and scores.count(self._top) < count:  # else there are no better ones
+            scores = self._scores_of(names)
         found: dict[str, int] = {}
-        for score in range(MAX_SCORE, -1, -1):
+        for score in range(self._top, -1, -1):
             at = scores.find(score)
-            while at >= 0:
-                if len(found) == count:
-                    return found
+            while at >= 0 and len(found) < count:
                 found[names[at]] = score
                 at = scores.find(score, at + 1)
         return found
 
+    def _scores_of(self, names: Sequence[str]) -> bytes:
+        return bytes(map(self._scores.get, names, repeat(self._answer.default)))  # thousands of names at the pace of C
+
     def breakdown(self, node: str) -> Breakdown | None:
         """How the score of `node` came about; None for one that the scorer has never heard of."""
-        at = self._positions.get(node)
-        if at is None:
+        if node not in self._scores:
             return None
-        cap = self._answer.caps[at] if self._answer.caps else MAX_SCORE
-        components = {column.name: (_share(column.values[at]), column.weight) for column in self._answer.columns}
-        return Breakdown(self._scores[at], cap, components)
+        if node not in self._apart:
+            self._apart[node] = self._take_apart(node)
+        return self._apart[node]
+
+    def _take_apart(self, node: str) -> Breakdown:
+        answer = self._answer
+        if not self._positions:  # made when it is first needed, for no request does
+            self._positions = dict(zip(answer.nodes, range(len(answer.nodes)), strict=True))
+        at = self._positions[node]
+        components = {column.name: (_share(column.values[at]), column.weight) for column in answer.columns}
+        return Breakdown(answer.scores[at], answer.caps[at] if answer.caps else MAX_SCORE, components)
 
 
 def _share(hundredths: int) -> float | None:
     return None if hundredths == UNKNOWN_VALUE else hundredths / 100
 
 
+_encoded = lru_cache(maxsize=65_536)(encode_score)
+"""Scores of some nodes change every second, and most stay: encoding all again would hold up a request for 4 ms."""
+
+
 class _Entries(dict[str, bytes]):
     """Encoded entry of a node, made when it is first asked for; names the scorer does not know are not kept."""
 
-    __slots__ = ("_positions", "_scores")
+    __slots__ = ("_default", "_scores")
 
-    def __init__(self, positions: Mapping[str, int], scores: bytes) -> None:
+    def __init__(self, scores: Mapping[str, int], default: int) -> None:
         super().__init__()
-        self._positions = positions
         self._scores = scores
+        self._default = default
 
     def __missing__(self, node: str) -> bytes:
-        at = self._positions.get(node, -1)
-        entry = encode_score(node, self._scores[at])
-        if at >= 0:
-            self[node] = entry
+        score = self._scores.get(node)
+        if score is None:
+            return _encoded(node, self._default)
+        entry = self[node] = _encoded(node, score)
         return entry

@@ -8,8 +8,8 @@ is for that pod alone.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple
 
 from leadsman.domain.clock import Clock
 from leadsman.domain.errors import LeadsmanError
@@ -72,6 +72,15 @@ class _Asked:
         return AnswerKey(self.needs, hello.policy, hello.selectors.matching(self.profile), self.near)
 
 
+class _Exchange(NamedTuple, Generic[A]):
+    """One question to one replica and its reply: by which Hello was asked, and which answer the replica was told of."""
+
+    hello: Hello
+    key: AnswerKey
+    kept: Kept[A] | None
+    reply: Reply
+
+
 class HopClient(Generic[A]):
     """All replicas of one service; `addresses` are `host:port`, in order of preference."""
 
@@ -128,7 +137,10 @@ class HopClient(Generic[A]):
 
     def selects(self, profile: Profile) -> bool:
         """Whether a rule of any replica touches such a pod, so that it must be asked about even without storage."""
-        return any(hello.selectors.matching(profile) for hello in self._hellos())
+        for hello in self._hellos():  # noqa: SIM110 - a plain loop: every pod passes here, and most policies are short
+            if hello.selectors.matching(profile):
+                return True
+        return False
 
     def on_hello(self, callback: Callable[[], None]) -> None:
         """Call `callback` after every Hello, also one that only tells of a change of policy."""
@@ -188,42 +200,42 @@ class HopClient(Generic[A]):
         asked_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(patience):
-                hello, key, reply = await self._exchange(link, asked)
+                exchange = await self._exchange(link, asked)
         except TimeoutError:
             if patience >= _SILENCE_S and link.heard_at < asked_at:
                 link.drop("no answer")
             raise
         try:
-            return self._read(key, hello, reply)
+            return self._read(exchange)
         except WireError as error:
             self._answered_nonsense(link, error)
             raise
 
-    async def _exchange(self, link: ReplicaLink, asked: _Asked) -> tuple[Hello, AnswerKey, Reply]:
-        """The reply, and the Hello by which was asked; once more if the policy has changed on the way.
+    async def _exchange(self, link: ReplicaLink, asked: _Asked) -> _Exchange[A]:
+        """The reply to a question; to a second one if the policy has changed on the way.
 
         By the new policy other rules may match the pod, and by traits of it that have not been sent.
         """
         while True:
             hello = link.known()
             key = asked.key(hello)
-            reply = await link.ask(self._question(asked, hello, key))
+            kept = self._answers.get(key, hello.instance)
+            reply = await link.ask(self._question(asked, hello, kept.generation if kept else 0))
             if reply.policy == hello.policy or link.hello is hello:
-                return hello, key, reply
+                return _Exchange(hello, key, kept, reply)
 
-    def _question(self, asked: _Asked, hello: Hello, key: AnswerKey) -> Question:
-        kept = self._answers.get(key, hello.instance)
+    def _question(self, asked: _Asked, hello: Hello, known_generation: int) -> Question:
         places = {"near_zones": asked.near.zones, "near_regions": asked.near.regions} if self._kind.cares_where else {}
         return self._kind.question(
             profile=encode_profile(_visible(asked.profile, hello)) if hello.selectors.selectors else None,
             requirements=encode_requirements(asked.requirements),
-            known_generation=kept.generation if kept else 0,
+            known_generation=known_generation,
             policy=hello.policy,
             **places,
         )
 
-    def _read(self, key: AnswerKey, hello: Hello, reply: Reply) -> Held[A]:
-        kept = self._answers.get(key, hello.instance)
+    def _read(self, exchange: _Exchange[A]) -> Held[A]:
+        hello, key, kept, reply = exchange
         same_policy = reply.policy == hello.policy
         if kept is not None and same_policy and reply.WhichOneof("answer") == "unchanged":
             self._unchanged.inc()
@@ -262,4 +274,4 @@ def _visible(profile: Profile, hello: Hello) -> Profile:
     """The traits of a pod that cross the hop: of its annotations only those that a selector names."""
     annotations = profile.annotations
     named = {key: annotations[key] for key in hello.selectors.annotations if key in annotations}
-    return replace(profile, annotations=named)
+    return Profile(profile.namespace, profile.labels, profile.priority_class, named)

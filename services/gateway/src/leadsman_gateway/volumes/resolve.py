@@ -23,6 +23,11 @@ _ABSENT = (None,) * len(_SOURCE_FIELDS)
 _IN_TREE_FIELDS = tuple((name, plugin) for name, plugin in PLUGIN_OF_FIELD.items() if plugin != NFS)
 
 
+_MAX_LABEL = 63
+_MAX_PLACES = 16
+_MAX_TEXT = _MAX_PLACES * (_MAX_LABEL + 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What a pod needs, as far as memory tells.
@@ -53,7 +58,9 @@ def annotated_near(pod: wire.Pod) -> Near | None:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(sorted({value.strip() for value in text.split(",") if value.strip()}))
+    """The first few values in `text` that a label could have; what a pod writes there must not cost others anything."""
+    values = (value.strip() for value in text[:_MAX_TEXT].split(","))
+    return tuple(sorted({value for value in values if 0 < len(value) <= _MAX_LABEL})[:_MAX_PLACES])
 
 
 class VolumeResolver:

@@ -2,7 +2,7 @@
 
 Provisioners write the required node affinity of a PersistentVolume with topology keys of their own
 (`topology.ebs.csi.aws.com/zone`, `topology.gke.io/zone`), all ending in `/zone` and `/region`. The labels are those of
-in-tree volumes (k8s.io/cloud-provider/volume/helpers: several zones in one label are joined by `__`) and of operators.
+in-tree volumes (`ZonesToSet` of k8s.io/cloud-provider: several zones in one label are joined by `__`) and of operators.
 """
 
 from collections.abc import Iterable, Mapping
