@@ -49,6 +49,14 @@ class Examiner:
         """
         return {case: self._check_case(case, ports) for case in cases}
 
+    def ask_once(self, port: int, case: Case) -> bytes:
+        """Leadsman's answer to `case`.
+
+        Raises:
+            LoadError: there is none.
+        """
+        return self._ask("Leadsman", port, case)
+
     def _check_case(self, case: Case, ports: Mapping[str, int]) -> dict[str, int]:
         answers = {name: self._ask(name, port, case) for name, port in ports.items()}
         parsed = {name: json.loads(answer) for name, answer in answers.items()}

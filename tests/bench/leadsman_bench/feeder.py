@@ -52,7 +52,8 @@ def _numbered(reports: list[NodeReport]) -> Iterator[NodeReport]:
         number += 1
         for report in reports:
             sequence = Sequence(report.sequence.epoch, number)
-            yield dataclasses.replace(report, sequence=sequence, sent_epoch_s=round(time.time(), 3))
+            sent = round(time.time(), 3)
+            yield dataclasses.replace(report, sequence=sequence, sent_epoch_s=sent, facts=fleet.facts(number))
 
 
 async def _publish(client: Client, report: NodeReport) -> None:

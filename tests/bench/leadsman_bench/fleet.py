@@ -62,7 +62,18 @@ def report(number: int, sequence: Sequence) -> NodeReport:
         node_uid=f"0c9b6f3e-45d1-4e0a-a4b1-{number:012x}",
         boot_id=f"7d8d1f1e-6f2a-4d6e-9d0f-{number:012x}",
         labels=node_labels(number),
+        facts=facts(sequence.seq),
     )
+
+
+def facts(seq: int) -> dict[str, float | str]:
+    """Facts of an idle node, which move a little with every report, as in life, and change no score."""
+    return {
+        "cpu.count": 16.0,
+        "cpu.idle": round(0.6 + seq % 100 / 1000, 3),
+        "memory.availableShare": 0.5,
+        "pressure.io.someAvg10": 0.01,
+    }
 
 
 def _status(key: StorageKey, number: int) -> StorageStatus:

@@ -74,19 +74,13 @@ class Bench:
         process.wait_for("every node has reported", ready.exists)
         return process
 
-    def start_filter(self, nats_url: str) -> Service:
-        """Start a filter; it may not be ready yet."""
-        return self._start_service(
-            "leadsman_filter",
-            ["--nats-url", nats_url, "--stream-settle", "0s", *_loopback("--listen", "--admin-listen")],
-        )
+    def start_filter(self, nats_url: str, policy: Path | None = None) -> Service:
+        """Start a filter that works by the file `policy`, if there is one; it may not be ready yet."""
+        return self._start_hop("leadsman_filter", nats_url, policy)
 
-    def start_scorer(self, nats_url: str) -> Service:
-        """Start a scorer; it may not be ready yet."""
-        return self._start_service(
-            "leadsman_scorer",
-            ["--nats-url", nats_url, "--stream-settle", "0s", *_loopback("--listen", "--admin-listen")],
-        )
+    def start_scorer(self, nats_url: str, policy: Path | None = None) -> Service:
+        """Start a scorer that works by the file `policy`, if there is one; it may not be ready yet."""
+        return self._start_hop("leadsman_scorer", nats_url, policy)
 
     def start_gateway(self, nats_url: str, filter_: Service, scorer: Service, manifests: Path) -> Service:
         """Start a gateway in front of `filter_` and `scorer`, with the pod's claims from `manifests`."""
@@ -114,6 +108,10 @@ class Bench:
             lambda answer: answer[0] == 200,
             every_s=every_s,
         )
+
+    def _start_hop(self, module: str, nats_url: str, policy: Path | None) -> Service:
+        options = ["--nats-url", nats_url, "--stream-settle", "0s", *_loopback("--listen", "--admin-listen")]
+        return self._start_service(module, [*options, *(("--policy", str(policy)) if policy else ())])
 
     def _start_service(self, module: str, options: list[str]) -> Service:
         return self._start(module, [sys.executable, "-m", module, *options], "--port-file")

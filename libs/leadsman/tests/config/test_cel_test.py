@@ -244,3 +244,18 @@ def test_tests_of_the_same_text_are_equal() -> None:
     assert len({one, same, other}) == 2
     assert one != "true"
     assert repr(one) == "CelTest('true')"
+
+
+@pytest.mark.parametrize("text", ["{node.cpu.idle: 1}", "{null: 1}", "type({1.0: 1})"])
+def test_a_type_that_the_library_has_no_name_for_is_a_mistake_like_any_other(text: str) -> None:
+    """It compiles, and asking for its type raises: that must not end a service."""
+    with pytest.raises(CelError, match="gives something else, but require.cel must give true or false"):
+        CelTest(text, "require")
+
+
+def test_what_takes_long_on_one_node_is_refused() -> None:
+    """Its steps are few, but each is a pattern that takes half a millisecond: on 5,000 nodes all else would stop."""
+    loop = "[" + ",".join("0" for _ in range(90)) + "]"
+    pattern = "(a|a?)*b{900}$"
+    with pytest.raises(CelError, match="takes too long"):
+        CelTest(f"{loop}.all(a, {loop}.all(b, !(node.name + 'b').matches('{pattern}')))", "require")

@@ -1,10 +1,18 @@
 """Decision records survive the bus."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.wire.decision import Breakdown, DecisionRecord, RejectedNodes, decode_decision, encode_decision
+from leadsman.wire.decision import (
+    MAX_BODY_BYTES,
+    Breakdown,
+    DecisionRecord,
+    RejectedNodes,
+    decode_decision,
+    encode_decision,
+)
 from leadsman.wire.errors import WireError
 
 WORDS = st.text(max_size=8)
@@ -49,3 +57,13 @@ def test_what_is_no_record_is_refused(body: bytes) -> None:
     """Nothing but WireError comes out of any bytes."""
     with pytest.raises(WireError):
         decode_decision(body)
+
+
+def test_a_record_that_the_stream_would_drop_goes_without_its_breakdown() -> None:
+    """Everything else of it counts more."""
+    components = {f"rule:{'preference-' * 4}{number}": (0.5, 1.0) for number in range(300)}
+    nodes = {f"node-{number}": Breakdown(5, 10, components) for number in range(10)}
+    record = DecisionRecord(0, "prioritize", "ns", "pod", "uid", "decided", 10, scores={"node-1": 5}, breakdown=nodes)
+    body = encode_decision(record)
+    assert len(body) < MAX_BODY_BYTES
+    assert decode_decision(body) == msgspec.structs.replace(record, breakdown={})

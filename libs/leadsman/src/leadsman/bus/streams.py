@@ -17,6 +17,7 @@ from leadsman.bus.client import ClientHooks, OneConnectionClient, close_client, 
 from leadsman.bus.errors import StreamSetupError
 from leadsman.bus.settings import BusSettings
 from leadsman.bus.subjects import DECISION, EVERY_STATUS
+from leadsman.wire import decision, report
 
 Outcome = Literal["created", "updated", "unchanged"]
 
@@ -64,7 +65,7 @@ STREAMS = (
         subjects=[EVERY_STATUS],
         max_msgs_per_subject=1,
         max_age=900,
-        max_msg_size=16 * 1024,
+        max_msg_size=report.MAX_BODY_BYTES,
         max_bytes=256 * _MIB,
     ),
     replace(
@@ -74,7 +75,7 @@ STREAMS = (
         subjects=[f"{DECISION}.>"],
         max_msgs=100_000,
         max_age=24 * 3600,
-        max_msg_size=64 * 1024,
+        max_msg_size=decision.MAX_BODY_BYTES,
         max_bytes=64 * _MIB,
     ),
 )

@@ -14,6 +14,10 @@ MAX_BREAKDOWNS = 10
 """Nodes whose score is taken apart in one record."""
 
 
+MAX_BODY_BYTES = 64 * 1024
+"""The stream refuses larger messages, and nobody is told: what is published is not acknowledged."""
+
+
 class RejectedNodes(msgspec.Struct, frozen=True, omit_defaults=True):
     """Candidates that fail alike: `total` of them, `nodes` by name as far as the record has room.
 
@@ -83,8 +87,11 @@ def reasons_by_node(groups: Iterable[RejectedNodes]) -> dict[str, str]:
 
 
 def encode_decision(record: DecisionRecord) -> bytes:
-    """The JSON body of `record`."""
-    return _encoder.encode(record)
+    """The JSON body of `record`; without its breakdown if that makes it too large, as hundreds of preferences can."""
+    body = _encoder.encode(record)
+    if len(body) <= MAX_BODY_BYTES:
+        return body
+    return _encoder.encode(msgspec.structs.replace(record, breakdown={}))
 
 
 def decode_decision(body: bytes) -> DecisionRecord:
