@@ -69,6 +69,56 @@ def test_node_without_labels_has_none():
     assert watched_node("n").decode(raw({"metadata": {"name": "n", "labels": None}})).kept.labels == {}
 
 
+def attached(*volumes, **status):
+    """What is read of a Node to which `volumes` are attached."""
+    listed = [{"name": volume, "devicePath": "csi-1"} for volume in volumes]
+    body = {"metadata": {"name": "n", "labels": {"zone": "a"}}, "status": {"volumesAttached": listed, **status}}
+    kept = watched_node("n").decode(raw(body)).kept
+    assert kept.labels == {"zone": "a"}
+    return kept.attached
+
+
+def test_attached_volumes_are_counted_by_csi_driver():
+    """By the names that the attach-detach controller gives them; a handle may hold anything."""
+    ebs, rbd = "kubernetes.io/csi/ebs.csi.aws.com^vol-1", "kubernetes.io/csi/rbd.csi.ceph.com^0001-a^b/c"
+    found = attached(ebs, ebs.replace("vol-1", "vol-2"), rbd, "kubernetes.io/iscsi/1.2.3.4:lun", "odd")
+    assert found == {"ebs.csi.aws.com": 2, "rbd.csi.ceph.com": 1}
+    assert attached() == attached(volumesAttached=None) == {}
+
+
+@pytest.mark.parametrize("odd", ["odd", 7, [7], [{"devicePath": "x"}], {"name": "x"}])
+def test_attached_volumes_that_cannot_be_read_are_not_known_and_hide_no_label(odd):
+    """None is not nought: a full node would look like an empty one."""
+    assert attached(volumesAttached=odd) is None
+
+
+def test_a_node_without_a_status_has_nothing_attached():
+    """It is new."""
+    assert watched_node("n").decode(raw({"metadata": {"name": "n"}})).kept.attached == {}
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "limits"),
+    [
+        ({"count": 39}, {DRIVER: 39}),
+        ({"count": 0}, {DRIVER: 0}),
+        ({"count": None}, {}),
+        ({}, {}),
+        (None, {}),
+        ("odd", {}),
+        ({"count": "39"}, {}),
+        ({"count": -1}, {}),
+        ({"count": 2**31}, {}),
+    ],
+)
+def test_attach_limit_is_what_the_driver_has_told_the_kubelet(allocatable, limits):
+    """An odd one is not known, and the driver is registered all the same."""
+    found = csi_node(drivers=[{"name": DRIVER, "allocatable": allocatable}])
+    assert found.attach_limits == limits
+    assert found.drivers == {DRIVER}
+    assert found.odd_drivers == 0
+
+
 @pytest.mark.parametrize(("drivers", "names"), [(None, set()), ([], set()), ([{"name": DRIVER}], {DRIVER})])
 def test_registered_drivers_are_those_of_the_spec(drivers, names):
     """No driver is a fact of its own."""

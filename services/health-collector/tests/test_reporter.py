@@ -8,10 +8,11 @@ from leadsman.domain.states import State
 from leadsman.testing.clock import FakeClock
 from leadsman.wire.report import MAX_BODY_BYTES, encode_report
 from leadsman_health_collector.book import HealthBook
+from leadsman_health_collector.cluster_view import AttachSlots
 from leadsman_health_collector.metrics import CollectorMetrics
 from leadsman_health_collector.observation import Kind, Observation, Outcome
 from leadsman_health_collector.probes.probe import Source
-from leadsman_health_collector.reporter import Reporter
+from leadsman_health_collector.reporter import NodeDetails, Reporter
 
 GOOD = Observation(Outcome.GOOD)
 BAD = Observation(Outcome.ERROR, Reason.ENDPOINT_REFUSED, "refused " + "x" * 500)
@@ -25,6 +26,7 @@ class Desk:
         self.published: list[tuple[NodeReport, bool]] = []
         self.kept: list[object] = []
         self.ready = True
+        self.details = NodeDetails()
         self.registry = CollectorRegistry()
         self.reporter = Reporter(
             NodeReport("node-1", Sequence(0, 0), 0.0, (), boot_id="boot"),
@@ -33,6 +35,7 @@ class Desk:
             ready=lambda: self.ready,
             keep=self.kept.append,
             metrics=CollectorMetrics(self.registry),
+            details=lambda: self.details,
         )
 
     def update(self, report: NodeReport, *, urgent: bool) -> None:
@@ -114,3 +117,15 @@ def test_states_are_exported_as_metrics():
     assert desk.registry.get_sample_value(name, {**labels, "state": "UNHEALTHY"}) == 0
     desk.look({})
     assert desk.registry.get_sample_value(name, {**labels, "state": "HEALTHY"}) is None
+
+
+def test_attach_slots_are_told_of_the_driver_and_of_none_of_its_backends():
+    """A limit is the driver's on this node; a driver without one tells neither number. They are no urgent news."""
+    desk = Desk()
+    desk.look({"a": StorageKey("d"), "b": StorageKey("d", "b"), "c": StorageKey("other")})
+    desk.details = NodeDetails(attach_slots={"d": AttachSlots(8, 3), "gone": AttachSlots(1)})
+    desk.reporter.refresh()
+    report, urgent = desk.published[-1]
+    slots = {str(one.key): (one.attach_limit, one.attached) for one in report.storages}
+    assert slots == {"d": (8, 3), "d/b": (None, None), "other": (None, None)}
+    assert not urgent

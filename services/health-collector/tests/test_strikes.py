@@ -171,6 +171,15 @@ def test_one_slow_answer_is_no_news_and_many_are():
     assert after(slow, slow, slow).level.state is State.HEALTHY
 
 
+def test_latency_is_an_average_so_that_one_look_moves_no_score():
+    """The newest counts 0.3; a look that does not tell leaves it, and a failure in between as well."""
+    quick, slow = (Observation(Outcome.GOOD, latency_s=seconds) for seconds in (0.02, 0.12))
+    assert after(quick, quick).level.latency_s == pytest.approx(0.02)
+    assert after(quick, slow).level.latency_s == pytest.approx(0.05)
+    assert after(quick, slow, ERROR, slow).level.latency_s == pytest.approx(0.071)
+    assert after(quick, Observation(Outcome.GOOD)).level.latency_s is None
+
+
 def test_a_source_that_needs_no_confirmation_asks_for_no_second_look():
     """One strike decides, so there is nothing to confirm."""
     health = after(ERROR, thresholds=Thresholds(definite=1, failures=1, up=1))

@@ -17,12 +17,20 @@ class KubeletVerdict(NamedTuple):
     message: str = ""
 
 
+class AttachSlots(NamedTuple):
+    """How many volumes a driver can attach to this node, and how many are attached; None if that is not known."""
+
+    limit: int
+    attached: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """This node as the API server has it.
 
     `registered` are the drivers in the node's CSINode, None while that is not known (no API server, no right, or not
     read yet), which is different from none registered. `cluster_drivers` are the names of all CSIDriver objects.
+    `attach_slots` has the registered drivers that have told the kubelet a limit.
     """
 
     node_uid: str = ""
@@ -30,6 +38,7 @@ class ClusterView:
     registered: frozenset[str] | None = None
     cluster_drivers: frozenset[str] = frozenset()
     storage_health: tuple[KubeletVerdict, ...] = ()
+    attach_slots: Mapping[str, AttachSlots] = field(default_factory=dict)
 
 
 NOTHING_KNOWN = ClusterView()

@@ -17,6 +17,7 @@ from leadsman.telemetry.logs import get_logger
 from leadsman.wire.errors import WireError
 from leadsman.wire.report import MAX_STORAGES, encode_report
 from leadsman_health_collector.book import HealthBook
+from leadsman_health_collector.cluster_view import AttachSlots
 from leadsman_health_collector.metrics import CollectorMetrics
 
 log = get_logger("collector.reporter")
@@ -44,12 +45,16 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class NodeDetails:
-    """What a report tells of the node beside its storage."""
+    """What a report tells of the node beside the states of its storage.
+
+    `used` are the shares (0-1) of space and inodes in use, by storage; `attach_slots` are by driver.
+    """
 
     uid: str = ""
     labels: Mapping[str, str] | None = None
     facts: Mapping[str, float | str] | None = None
     used: Mapping[StorageKey, tuple[float | None, float | None]] | None = None
+    attach_slots: Mapping[str, AttachSlots] | None = None
 
 
 class Reporter:
@@ -106,10 +111,9 @@ class Reporter:
         self.started = True
 
     def _report(self, details: NodeDetails) -> NodeReport:
-        used = details.used or {}
         return replace(
             self._blank,
-            storages=tuple(_with_shares(status, used.get(status.key)) for status in self._book.statuses),
+            storages=tuple(_with_details(status, details) for status in self._book.statuses),
             bad_volumes=self._book.bad_volumes,
             node_uid=details.uid,
             labels=details.labels or {},
@@ -145,8 +149,12 @@ class Reporter:
         self._left_out = number
 
 
-def _with_shares(status: StorageStatus, shares: tuple[float | None, float | None] | None) -> StorageStatus:
-    return status if shares is None else status._replace(used=_rounded(shares[0]), inodes_used=_rounded(shares[1]))
+def _with_details(status: StorageStatus, details: NodeDetails) -> StorageStatus:
+    shares = (details.used or {}).get(status.key)
+    if shares is not None:
+        status = status._replace(used=_rounded(shares[0]), inodes_used=_rounded(shares[1]))
+    slots = None if status.key.backend else (details.attach_slots or {}).get(status.key.driver)
+    return status if slots is None else status._replace(attach_limit=slots.limit, attached=slots.attached)
 
 
 def _rounded(share: float | None) -> float | None:

@@ -211,7 +211,7 @@ class Collector:
         # Until the API server has been read, what an earlier run read of it stands.
         labels = view.labels if view.node_uid or before is None else before.labels
         uid = view.node_uid or (before.node_uid if before else "")
-        return NodeDetails(uid, labels, self._facts.current(), self._probes.shares())
+        return NodeDetails(uid, labels, self._facts.current(), self._probes.shares(), view.attach_slots)
 
     def _keep(self, report: NodeReport) -> None:
         drivers, endpoints = self._probes.plugins.drivers, self._probes.endpoints.to_remember

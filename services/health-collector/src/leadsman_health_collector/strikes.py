@@ -7,7 +7,7 @@ from leadsman.domain.states import State
 from leadsman_health_collector.observation import DEFINITE, Observation, Outcome
 
 _NEWEST = 0.3
-"""Weight of the newest look in the moving average of latencies."""
+"""Weight of the newest look in the moving average of latencies, so that one slow look moves no score."""
 
 _ABSENT = frozenset({Outcome.ABSENT, Outcome.REMOVED})
 
@@ -37,7 +37,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A decided state with its reason, words for people, and the last good look's duration in seconds."""
+    """A decided state with its reason, words for people, and how long good looks take (s, moving average)."""
 
     state: State
     reason: Reason | None = None
@@ -118,9 +118,10 @@ class SourceHealth:
         self._restore_grace()
         self._impaired = 0
         self._good += 1
-        slow = self._is_slow(seen.latency_s)
+        latency = self._average(seen.latency_s)
+        slow = self._is_slow(latency)
         if self._good >= self._good_needed:
-            self.level = self._slow_level(seen) if slow else Level(State.HEALTHY, None, seen.message, seen.latency_s)
+            self.level = _slow_level(latency) if slow else Level(State.HEALTHY, None, seen.message, latency)
             self._good_needed = 1
             self._impairment = None
             self._starting_since = None
@@ -189,20 +190,25 @@ class SourceHealth:
             return State.DEGRADED  # it may be restarting
         return State.NOT_APPLICABLE if outcome is Outcome.REMOVED else State.UNHEALTHY
 
-    def _is_slow(self, latency_s: float | None) -> bool:
-        """Whether answers take too long on average; once slow, until they are clearly faster."""
-        limit = self._thresholds.slow_s
-        if limit is None or latency_s is None:
-            return False
+    def _average(self, latency_s: float | None) -> float | None:
+        """The average with the newest look in it; None for a look that does not tell."""
+        if latency_s is None:
+            return None
         before = latency_s if self._latency is None else self._latency
         self._latency = before + _NEWEST * (latency_s - before)
-        self._slow = self._latency > (limit * _AGAIN_FAST if self._slow else limit)
+        return self._latency
+
+    def _is_slow(self, latency: float | None) -> bool:
+        """Whether answers take too long on average; once slow, until they are clearly faster."""
+        limit = self._thresholds.slow_s
+        if limit is None or latency is None:
+            return False
+        self._slow = latency > (limit * _AGAIN_FAST if self._slow else limit)
         return self._slow
 
-    def _slow_level(self, seen: Observation) -> Level:
-        return Level(
-            State.DEGRADED, Reason.HIGH_LATENCY, f"answers take {self._latency:.1f} s on average", seen.latency_s
-        )
+
+def _slow_level(latency: float | None) -> Level:
+    return Level(State.DEGRADED, Reason.HIGH_LATENCY, f"answers take {latency:.1f} s on average", latency)
 
 
 def _impaired(seen: Observation) -> Level:

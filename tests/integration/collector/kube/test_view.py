@@ -9,7 +9,7 @@ import pytest
 from leadsman.kube.watched import WatchSettings
 from leadsman.testing.clock import FakeClock
 from leadsman.testing.kube_api import Failure
-from leadsman_health_collector.cluster_view import NOTHING_KNOWN, KubeletVerdict
+from leadsman_health_collector.cluster_view import NOTHING_KNOWN, AttachSlots, KubeletVerdict
 from leadsman_health_collector.kube.cluster_watch import ClusterWatch
 from leadsman_health_collector.kube.metrics import ViewMetrics
 
@@ -76,6 +76,22 @@ async def test_changes_arrive_at_once_and_are_announced(server, watch, running, 
         await server.put("csinodes", csi_node(RBD))
         await soon("the driver is gone", lambda: watch.view.registered == {RBD})
     assert [call.registered for call in calls] == [set(), {NFS}, {NFS}, {RBD}]
+
+
+async def test_attach_slots_follow_csi_node_and_node(server, watch, running, soon):
+    """A limit is the driver's, what is attached is the Node's; without the Node it is not known."""
+    volumes = [{"name": f"kubernetes.io/csi/{NFS}^vol-{number}", "devicePath": ""} for number in range(3)]
+    limited = csi_node(NFS, RBD)
+    limited["spec"]["drivers"][0]["allocatable"] = {"count": 8}
+    await server.put("csinodes", limited)
+    async with running(watch):
+        await soon("nothing is attached", lambda: watch.view.attach_slots == {NFS: AttachSlots(8, 0)})
+        await server.put("nodes", {**node(), "status": {"volumesAttached": volumes}})
+        await soon("three are attached", lambda: watch.view.attach_slots == {NFS: AttachSlots(8, 3)})
+        await server.delete("nodes", NODE)
+        await soon("it is not known", lambda: watch.view.attach_slots == {NFS: AttachSlots(8)})
+        await server.put("csinodes", csi_node(NFS, RBD))
+        await soon("there is no limit", lambda: watch.view.attach_slots == {})
 
 
 async def test_no_csi_node_means_no_registered_driver(server, watch, running, soon):

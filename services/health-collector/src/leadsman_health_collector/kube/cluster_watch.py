@@ -1,8 +1,9 @@
 """This node as the API server has it, kept current by three watches.
 
-Source: the node's own Node (labels, UID) and CSINode (registered drivers, the kubelet's findings), and the names of all
-CSIDrivers. Changes arrive within a second; the first two are also listed again every 60 to 120 s, which bounds any
-drift. When the API server is lost or a right is missing, the last view stands and the other watches go on.
+Source: the node's own Node (labels, UID, attached volumes) and CSINode (registered drivers and how many volumes they
+can attach, the kubelet's findings), and the names of all CSIDrivers. Changes arrive within a second; the first two are
+also listed again every 60 to 120 s, which bounds any drift. When the API server is lost or a right is missing, the last
+view stands and the other watches go on.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from leadsman.kube.api import Api
 from leadsman.kube.watch import Reflector
 from leadsman.kube.watched import Decoded, Key, Watched, WatchSettings
 from leadsman.telemetry.logs import get_logger
-from leadsman_health_collector.cluster_view import NOTHING_KNOWN, ClusterView
+from leadsman_health_collector.cluster_view import NOTHING_KNOWN, AttachSlots, ClusterView
 from leadsman_health_collector.kube.metrics import ViewMetrics
 from leadsman_health_collector.kube.objects import (
     OwnCsiNode,
@@ -157,6 +158,7 @@ class ClusterWatch:
             registered=self._registered(csi_node),
             cluster_drivers=frozenset(self._drivers.objects),
             storage_health=csi_node.verdicts if csi_node else (),
+            attach_slots=_attach_slots(node, csi_node),
         )
 
     def _registered(self, csi_node: OwnCsiNode | None) -> frozenset[str] | None:
@@ -179,6 +181,15 @@ class ClusterWatch:
         if csi_node and csi_node.odd_drivers and csi_node != before[1]:
             self._metrics.bad_objects.labels("CSINode").inc(csi_node.odd_drivers)
             log.warning("entries of the CSINode name no driver", number=csi_node.odd_drivers)
+
+
+def _attach_slots(node: OwnNode | None, csi_node: OwnCsiNode | None) -> dict[str, AttachSlots]:
+    attached = node.attached if node else None
+    limits = csi_node.attach_limits if csi_node else {}
+    return {
+        driver: AttachSlots(limit, None if attached is None else attached.get(driver, 0))
+        for driver, limit in limits.items()
+    }
 
 
 def _trouble(kind: str, one: Reflector[Any]) -> str:

@@ -1,8 +1,9 @@
 """The few fields of Node, CSINode and CSIDriver objects that a collector reads."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,6 +21,9 @@ _PER_LABEL = len('"":"",')
 
 _UNREACHABLE, _DEGRADED = "StorageUnreachable", "StorageDegraded"
 
+_CSI_VOLUME = "kubernetes.io/csi/"
+"""A volume in a Node's status is `kubernetes.io/csi/<driver>^<volume handle>`; those of other plugins have no limit."""
+
 
 class _Meta(msgspec.Struct, rename="camel"):
     name: str
@@ -32,8 +36,26 @@ class _Object(msgspec.Struct):
     metadata: _Meta
 
 
+class _Node(_Object):
+    # Read apart: whatever is wrong with it must not hide the labels.
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Attached(msgspec.Struct):
+    name: str
+
+
+class _NodeStatus(msgspec.Struct, rename="camel"):
+    volumes_attached: list[_Attached] | None = None
+
+
 class _Driver(msgspec.Struct):
     name: str
+    allocatable: Any = None
+
+
+class _Allocatable(msgspec.Struct):
+    count: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
 
 
 class _Spec(msgspec.Struct):
@@ -62,11 +84,15 @@ class _StorageHealth(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class OwnNode:
-    """This node's Node object. `labels_cut` is the number of labels left out of `labels`."""
+    """This node's Node object. `labels_cut` is the number of labels left out of `labels`.
+
+    `attached` is the number of attached volumes by CSI driver, of those that have any; None if it could not be read.
+    """
 
     uid: str
     labels: Mapping[str, str]
     labels_cut: int = 0
+    attached: Mapping[str, int] | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +100,22 @@ class OwnCsiNode:
     """This node's CSINode object.
 
     `unread` is the number of conditions in its status that could not be read, `odd_drivers` that of entries in its
-    spec which name no driver.
+    spec which name no driver. `attach_limits` has how many volumes a driver can attach, of those that have a limit.
     """
 
     drivers: frozenset[str]
     verdicts: tuple[KubeletVerdict, ...] = ()
     unread: int = 0
     odd_drivers: int = 0
+    attach_limits: Mapping[str, int] = field(default_factory=dict)
 
 
 def watched_node(name: str) -> Watched[OwnNode]:
-    """The Node `name`. Its status, which the kubelet writes all the time, stays with the API server."""
-    return Watched("Node", "/api/v1/nodes", _node, _only(name), metadata_only=True)
+    """The Node `name`, whole, because its status has the attached volumes: some 10 KB each time the kubelet writes it.
+
+    That is every 5 minutes, or when something changes.
+    """
+    return Watched("Node", "/api/v1/nodes", _node, _only(name))
 
 
 def watched_csi_node(name: str) -> Watched[OwnCsiNode]:
@@ -118,30 +148,54 @@ def _only(name: str) -> tuple[tuple[str, str], ...]:
 
 
 _decode_object = msgspec.json.Decoder(_Object).decode
+_decode_node = msgspec.json.Decoder(_Node).decode
+_decode_node_status = msgspec.json.Decoder(_NodeStatus).decode
 _decode_csi_node = msgspec.json.Decoder(_CsiNode).decode
 
 
 def _node(body: msgspec.Raw) -> Decoded[OwnNode]:
-    meta = _decode_object(body).metadata
+    found = _decode_node(body)
+    meta = found.metadata
     labels = meta.labels or {}
     kept = short_labels(labels)
-    return Decoded(("", meta.name), OwnNode(meta.uid, kept, len(labels) - len(kept)), meta.resource_version)
+    node = OwnNode(meta.uid, kept, len(labels) - len(kept), _attached(found.status))
+    return Decoded(("", meta.name), node, meta.resource_version)
+
+
+def _attached(status: msgspec.Raw) -> Mapping[str, int] | None:
+    try:
+        volumes = _decode_node_status(status).volumes_attached or ()
+    except msgspec.DecodeError:
+        return None
+    names = [one.name.removeprefix(_CSI_VOLUME) for one in volumes if one.name.startswith(_CSI_VOLUME)]
+    return dict(Counter(name.partition("^")[0] for name in names))
 
 
 def _csi_node(body: msgspec.Raw) -> Decoded[OwnCsiNode]:
     found = _decode_csi_node(body)
     verdicts, unread = _verdicts(found.status)
-    names = [_driver_name(entry) for entry in found.spec.drivers or ()]
-    csi_node = OwnCsiNode(frozenset(filter(None, names)), verdicts, unread, names.count(""))
+    entries = [_driver(entry) for entry in found.spec.drivers or ()]
+    drivers = [entry for entry in entries if entry is not None and entry.name]
+    limits = {driver.name: limit for driver in drivers if (limit := _limit(driver.allocatable)) is not None}
+    names = frozenset(driver.name for driver in drivers)
+    csi_node = OwnCsiNode(names, verdicts, unread, len(entries) - len(drivers), limits)
     return Decoded(("", found.metadata.name), csi_node, found.metadata.resource_version)
 
 
-def _driver_name(entry: object) -> str:
-    """Empty if `entry` names no driver; the others are registered all the same."""
+def _driver(entry: object) -> _Driver | None:
+    """None if `entry` names no driver; the others are registered all the same."""
     try:
-        return msgspec.convert(entry, _Driver).name
+        return msgspec.convert(entry, _Driver)
     except msgspec.ValidationError:
-        return ""
+        return None
+
+
+def _limit(allocatable: object) -> int | None:
+    """`count` of a CSINode's driver. Absent, or unreadable, it is not known; the driver is registered all the same."""
+    try:
+        return msgspec.convert(allocatable or {}, _Allocatable).count
+    except msgspec.ValidationError:
+        return None
 
 
 def _csi_driver(body: msgspec.Raw) -> Decoded[None]:
