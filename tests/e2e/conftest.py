@@ -12,8 +12,8 @@ import pytest
 from leadsman_e2e.api import Api
 from leadsman_e2e.cluster import Cluster
 from leadsman_e2e.collector import collector_nodes
-from leadsman_e2e.pipeline import NAMESPACE
 from leadsman_e2e.plane import ControlPlane
+from leadsman_e2e.rights import GATEWAY, NAMESPACE
 from leadsman_e2e.timings import Timings
 
 BUILD = Path(__file__).parent / "controlplane" / "build.py"
@@ -21,7 +21,7 @@ BIN_DIR = pytest.StashKey[Path | None]()
 TIMINGS = pytest.StashKey[Timings]()
 
 # Service accounts of our own manifests that run with the rights those manifests give them.
-SERVICE_ACCOUNTS = ((NAMESPACE, "leadsman-gateway"),)
+SERVICE_ACCOUNTS = ((NAMESPACE, GATEWAY),)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -69,9 +69,12 @@ def timings(request: pytest.FixtureRequest) -> Timings:
     return request.config.stash.setdefault(TIMINGS, Timings())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes with real collectors, and kube-scheduler configured by the file that we ship."""
+    """Three nodes with real collectors, and kube-scheduler configured by the file that we ship.
+
+    One module at a time, because modules that need other nodes have a cluster of their own.
+    """
     with Cluster.start(plane, tmp_path_factory.mktemp("leadsman")) as cluster:
         yield cluster
 

@@ -21,11 +21,12 @@ from leadsman.kube.api import STRATEGIC_MERGE_PATCH, connect
 from leadsman.kube.kube_api import KubeApi
 from leadsman.testing.waiting import eventually, wait_for
 from leadsman_e2e.api import Api, ApiError, Object, condition
-from leadsman_e2e.collector import ACCOUNT, NFS, NODES, RBD, counts, described_events, register, storage_ready
-from leadsman_e2e.pipeline import NAMESPACE
+from leadsman_e2e.collector import NFS, NODES, RBD, counts, described_events, register, storage_ready
 from leadsman_e2e.plane import ControlPlane
+from leadsman_e2e.rights import COLLECTOR, NAMESPACE
 from leadsman_e2e.timings import Timings
 from leadsman_e2e.tokens import pod_kubeconfig, pod_token
+from leadsman_health_collector.cluster_view import AttachSlots
 from leadsman_health_collector.kube.cluster_link import ClusterLink
 from leadsman_health_collector.kube.condition import CONDITION
 from leadsman_health_collector.reporter import Transition
@@ -42,7 +43,7 @@ HUNG = StorageStatus(KEY, State.UNHEALTHY, Reason.MOUNT_HUNG, message="statvfs h
 @pytest.fixture
 def kubeconfig(plane: ControlPlane, nodes: None, tmp_path: Path) -> Path:
     """The access of a collector's pod on the node."""
-    return pod_kubeconfig(plane, tmp_path / "kubeconfig", NAMESPACE, ACCOUNT, NODE)
+    return pod_kubeconfig(plane, tmp_path / "kubeconfig", NAMESPACE, COLLECTOR, NODE)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ async def link(kubeconfig: Path) -> AsyncIterator[ClusterLink]:
 @pytest.fixture
 def as_collector(plane: ControlPlane, nodes: None) -> Api:
     """A client with the token of the collector's pod on the node."""
-    return Api(plane.server, pod_token(plane.api, NAMESPACE, ACCOUNT, NODE), plane.ca)
+    return Api(plane.server, pod_token(plane.api, NAMESPACE, COLLECTOR, NODE), plane.ca)
 
 
 async def until(what: str, observe: Callable[[], object], within_s: float = 15.0) -> None:
@@ -101,6 +102,21 @@ async def test_node_and_drivers_are_read_and_followed(api: Api, link: ClusterLin
     await until("the driver is back", lambda: link.view.registered == frozenset({NFS}), within_s=2)
 
 
+async def test_attach_slots_are_read_and_followed(api: Api, link: ClusterLink) -> None:
+    """The limit that a driver has told the kubelet, and what the attach-detach controller has attached."""
+    limited = {"name": NFS, "nodeID": NODE, "allocatable": {"count": 8}}
+    volume = {"name": f"kubernetes.io/csi/{NFS}^vol-1", "devicePath": ""}
+    register(api, NODE)
+    api.patch("CSINode", NODE, {"spec": {"drivers": [limited]}})
+    await until("the limit is seen", lambda: link.view.attach_slots == {NFS: AttachSlots(8, 0)}, within_s=2)
+    api.patch_status("Node", NODE, {"volumesAttached": [volume]})
+    await until("the volume is seen", lambda: link.view.attach_slots == {NFS: AttachSlots(8, 1)}, within_s=2)
+    api.patch_status("Node", NODE, {"volumesAttached": None})
+    register(api, NODE)
+    register(api, NODE, NFS)
+    await until("there is no limit", lambda: not link.view.attach_slots, within_s=2)
+
+
 async def test_pod_credentials_are_read_without_the_client_library(
     plane: ControlPlane, nodes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +125,7 @@ async def test_pod_credentials_are_read_without_the_client_library(
     for name, value in zip(("HOST", "PORT"), address, strict=True):
         monkeypatch.setenv(f"KUBERNETES_SERVICE_{name}", value)
     (tmp_path / "ca.crt").write_bytes(plane.ca.read_bytes())
-    (tmp_path / "token").write_text(pod_token(plane.api, NAMESPACE, ACCOUNT, NODE))
+    (tmp_path / "token").write_text(pod_token(plane.api, NAMESPACE, COLLECTOR, NODE))
 
     async def load() -> Access:
         return service_account(tmp_path)
@@ -197,7 +213,7 @@ def refusal(api: Api, node: str, body: Object) -> str:
 
 def test_policy_refuses_a_token_that_is_bound_to_no_pod(plane: ControlPlane, nodes: None) -> None:
     """Such a token does not tell its node."""
-    api = Api(plane.server, pod_token(plane.api, NAMESPACE, ACCOUNT, None), plane.ca)
+    api = Api(plane.server, pod_token(plane.api, NAMESPACE, COLLECTOR, None), plane.ca)
     assert "with a token of a pod on that Node" in refusal(api, NODE, conditions(CONDITION))
 
 

@@ -23,9 +23,10 @@ from leadsman.testing.process import Process, stop_all
 from leadsman.testing.waiting import eventually
 from leadsman.wire.report import decode_report
 from leadsman_e2e.api import Api
-from leadsman_e2e.collector import ACCOUNT, NFS, NODES, counts, register, storage_ready
-from leadsman_e2e.pipeline import NAMESPACE, PROBE_DEADLINE, PROBE_PERIOD
+from leadsman_e2e.collector import NFS, NODES, counts, register, storage_ready
 from leadsman_e2e.plane import ControlPlane
+from leadsman_e2e.rights import COLLECTOR, NAMESPACE
+from leadsman_e2e.storage_node import PROBE_DEADLINE, PROBE_PERIOD
 from leadsman_e2e.timings import Timings
 from leadsman_e2e.tokens import pod_kubeconfig
 
@@ -50,7 +51,7 @@ def admin_port(plane: ControlPlane, nodes: None, bus: str, tmp_path_factory: pyt
     folder = tmp_path_factory.mktemp("c")
     socket, ports = folder / "plugins" / "nfs" / "csi.sock", folder / "ports.json"
     socket.parent.mkdir(parents=True)
-    kubeconfig = pod_kubeconfig(plane, folder / "kubeconfig", NAMESPACE, ACCOUNT, NODE)
+    kubeconfig = pod_kubeconfig(plane, folder / "kubeconfig", NAMESPACE, COLLECTOR, NODE)
     driver = start(folder, "leadsman.testing.csi_driver", "--socket", str(socket), "--name", NFS)
     driver.wait_for("the driver serves", socket.exists)
     collector = start(

@@ -9,8 +9,8 @@ import pytest
 
 from leadsman.testing.waiting import wait_for
 from leadsman_e2e import objects
-from leadsman_e2e.cluster import NODES, SCHEDULER_NAME, SPACE, WFFC_CLASS, Cluster, claim_of
-from leadsman_e2e.pipeline import DRIVER
+from leadsman_e2e.cluster import NODES, SPACE, WFFC_CLASS, Cluster, claim_of
+from leadsman_e2e.setup import DRIVER
 from leadsman_e2e.timings import Timings
 
 pytestmark = pytest.mark.e2e
@@ -31,20 +31,8 @@ def test_a_deployment_with_a_claim_avoids_the_node_whose_driver_is_frozen(
     cluster: Cluster, node_3_frozen: None
 ) -> None:
     """All three replicas of a Deployment with a bound claim run, none of them on node-3."""
-    deployment = objects.deployment(
-        SPACE, "db", 3, volumes=[objects.claim_volume("nfs-a")], scheduler=SCHEDULER_NAME, cpu="100m"
-    )
-    cluster.api.create(deployment)
-    try:
-        pods = wait_for(
-            "all three pods are bound",
-            lambda: [pod["spec"].get("nodeName") for pod in cluster.api.list("Pod", SPACE, labels="app=db")],
-            lambda nodes: len(nodes) == 3 and all(nodes),
-            within_s=30,
-        )
+    with cluster.deployment("db", 3, volumes=[objects.claim_volume("nfs-a")], cpu="100m") as pods:
         assert "node-3" not in pods
-    finally:
-        cluster.api.delete("Deployment", "db", SPACE)
 
 
 def test_a_pod_without_volumes_may_land_on_the_broken_node(cluster: Cluster, node_3_frozen: None) -> None:

@@ -40,7 +40,8 @@ def test_pods_are_spread_over_healthy_nodes(up: Up) -> None:
     def spread() -> bool:
         attempt = up.schedule()
         assert all(node["fits"] for node in attempt["nodes"])
-        assert len({node["score"] for node in attempt["nodes"]}) == 1
+        if len({node["score"] for node in attempt["nodes"]}) > 1:  # a node's load is not known from the first moment on
+            return False
         seen.add(attempt["chosen"])
         return len(seen) > 1
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-import yaml
-
 from leadsman_e2e import objects
 from leadsman_e2e.api import Api, Object, Objects, condition
-from leadsman_e2e.cluster import DEPLOY, RBAC
-from leadsman_e2e.pipeline import NAMESPACE
+from leadsman_e2e.rights import COLLECTOR, NAMESPACE, apply_rights
 from leadsman_health_collector.kube.condition import CONDITION
 
-ACCOUNT = "leadsman-health-collector"
 NODES = ("collector-1", "collector-2")
 NFS, RBD = "nfs.collector.test", "rbd.collector.test"
 
@@ -21,10 +17,7 @@ NFS, RBD = "nfs.collector.test", "rbd.collector.test"
 @contextlib.contextmanager
 def collector_nodes(api: Api) -> Iterator[None]:
     """The rights as shipped; and nodes with one registered driver each, of two that the cluster has."""
-    api.apply(objects.namespace(NAMESPACE))
-    for path in (RBAC, *sorted((DEPLOY / "health-collector").glob("*.yaml"))):
-        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
-            api.apply(document)
+    apply_rights(api)
     for driver in (NFS, RBD):
         api.create(objects.csi_driver(driver))
     for name in NODES:
@@ -33,7 +26,7 @@ def collector_nodes(api: Api) -> Iterator[None]:
         yield
     finally:
         for name in NODES:
-            api.delete("Pod", f"{ACCOUNT}-{name}", NAMESPACE)
+            api.delete("Pod", f"{COLLECTOR}-{name}", NAMESPACE)
             api.delete("Node", name)
             api.delete("CSINode", name)
         for driver in (NFS, RBD):
@@ -53,7 +46,7 @@ def described_events(api: Api, node: str) -> Objects:
         event
         for one in (uid, node)
         for event in api.list("Event", fields=f"{about},involvedObject.uid={one}")
-        if event["source"]["component"] == ACCOUNT
+        if event["source"]["component"] == COLLECTOR
     ]
 
 

@@ -200,6 +200,7 @@ def _pod_spec(
         "containers": [container],
         "volumes": list(volumes),
         "nodeSelector": dict(node_selector or {}),
+        "terminationGracePeriodSeconds": 0,  # no kubelet would ever say that it has ended
     }
     if priority_class is not None:
         spec["priorityClassName"] = priority_class

@@ -1,15 +1,15 @@
-"""Leadsman's own services as processes: NATS, a collector and a CSI driver for every node, filter, scorer, gateway."""
+"""Leadsman's own services as processes: NATS, a collector and storage for every node, filter, scorer, gateway."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-import signal
 import sys
+import time
 import urllib.request
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,56 +18,41 @@ from leadsman.testing.nats import NatsServer
 from leadsman.testing.pages import page
 from leadsman.testing.process import Process, stop_all
 from leadsman.testing.sockets import free_ports
-from leadsman_e2e.reports import ReportWatch
+from leadsman.testing.waiting import wait_for
+from leadsman_e2e.bus_watch import DecisionWatch, ReportWatch
+from leadsman_e2e.machine import Passage
+from leadsman_e2e.policy_volume import PolicyVolume, fingerprint
+from leadsman_e2e.rights import NAMESPACE
+from leadsman_e2e.setup import Setup
+from leadsman_e2e.storage_node import START_TIMEOUT_SECONDS, StorageNode
 
-NAMESPACE = "leadsman-system"
-DRIVER = "nfs.csi.k8s.io"
-BACKENDS = ("nfs-a", "nfs-b")
-START_TIMEOUT_SECONDS = 60.0
-
-# Shorter than the shipped 10 s and 3 s, so that a scenario takes seconds; the thresholds stay as shipped.
-PROBE_PERIOD = "500ms"
-PROBE_DEADLINE = "400ms"
-
-
-@dataclass(slots=True)
-class StorageNode:
-    """One node's storage: a CSI driver that really serves a socket, a TCP backend per name, and the collector."""
-
-    name: str
-    folder: Path
-    ports: Mapping[str, int]
-    driver: Process
-    backends: dict[str, Process] = field(default_factory=dict)
-    collector: Process | None = None
-
-    def freeze_driver(self) -> None:
-        """Stop the CSI driver's process without ending it: its socket still accepts, nothing answers."""
-        self.driver.send(signal.SIGSTOP)
-
-    def thaw_driver(self) -> None:
-        """Let the CSI driver go on."""
-        self.driver.send(signal.SIGCONT)
+HOPS = ("filter", "scorer")
 
 
 class Pipeline:
     """Everything between the disks and kube-scheduler. Make one with `start`; end it with `stop` or a `with` block."""
 
-    def __init__(self, workdir: Path, kubeconfig: Path, nodes: Sequence[str]) -> None:
+    def __init__(self, workdir: Path, kubeconfig: Path, setup: Setup, access: Callable[[str], Path]) -> None:
         self.workdir = workdir
         self.nodes: dict[str, StorageNode] = {}
         (self.gateway_port,) = free_ports(1)
         self._nats = NatsServer(directory=workdir / "nats")
         self._kubeconfig = kubeconfig
-        self._names = nodes
+        self._setup = setup
+        self._access = access
         self._processes: list[Process] = []
         self._gateway: Process | None = None
-        self._hops: dict[str, int] = {}
+        self._hops: dict[str, dict[str, int]] = {}
+        self._policy: PolicyVolume | None = None
+        self._passage: Passage | None = None
 
     @classmethod
-    def start(cls, workdir: Path, kubeconfig: Path, nodes: Sequence[str]) -> Pipeline:
-        """Start all processes and wait until every node is seen healthy. Raises NotInTimeError."""
-        pipeline = cls(workdir, kubeconfig, nodes)
+    def start(cls, workdir: Path, kubeconfig: Path, setup: Setup, access: Callable[[str], Path]) -> Pipeline:
+        """Start all processes and wait until they are ready. Raises NotInTimeError.
+
+        `kubeconfig` is the gateway's, `access` gives those of the collectors by node.
+        """
+        pipeline = cls(workdir, kubeconfig, setup, access)
         try:
             pipeline._start()
         except BaseException:
@@ -91,7 +76,7 @@ class Pipeline:
             "gateway",
             "leadsman_gateway",
             *("--listen", f"127.0.0.1:{self.gateway_port}"),
-            *(word for name, port in self._hops.items() for word in (f"--{name}", f"127.0.0.1:{port}")),
+            *(word for name, ports in self._hops.items() for word in (f"--{name}", f"127.0.0.1:{ports['grpc']}")),
             *("--kubeconfig", str(self._kubeconfig), "--namespace", NAMESPACE, "--nats-url", self._nats.url),
         )
         self._await_ready(self._gateway, self.gateway_port)
@@ -99,11 +84,16 @@ class Pipeline:
     def calls(self, verb: str) -> float:
         """How many calls of `verb` the gateway has answered since it started."""
         pattern = re.compile(rf'^leadsman_gateway_requests_total{{[^}}]*verb="{verb}"[^}}]*}} (\S+)$', re.MULTILINE)
-        return sum(float(count) for count in pattern.findall(self.metrics()))
+        return sum(float(count) for count in pattern.findall(page(self.gateway_port, "/metrics")[1]))
 
-    def metrics(self) -> str:
-        """The gateway's metrics."""
-        return page(self.gateway_port, "/metrics")[1]
+    def metric(self, hop: str, series: str) -> float | None:
+        """The value of a series (its name with its labels) of `filter` or `scorer`; None if there is none."""
+        found = re.search(rf"^{re.escape(series)} (\S+)$", self._page(hop, "/metrics"), re.MULTILINE)
+        return float(found[1]) if found else None
+
+    def checks(self, hop: str) -> str:
+        """What `filter` or `scorer` says on /readyz?verbose."""
+        return self._page(hop, "/readyz?verbose")
 
     def ask(self, verb: str, pod: Mapping[str, Any]) -> Any:
         """Call the gateway as kube-scheduler would, with all nodes as candidates."""
@@ -117,22 +107,39 @@ class Pipeline:
         answer = self.ask("filter", pod)
         return dict(answer["FailedAndUnresolvableNodes"] or {})
 
+    def scores(self, pod: Mapping[str, Any]) -> dict[str, int]:
+        """Node to score for `pod`, now."""
+        return {entry["Host"]: entry["Score"] for entry in self.ask("prioritize", pod) or ()}
+
     def watch_reports(self, node: str) -> ReportWatch:
         """Listen to what the collector of `node` publishes."""
         return ReportWatch(self._nats.url, node)
 
-    def stop_backend(self, node: str, backend: str) -> None:
-        """End one storage backend as seen from one node: connections are refused."""
-        self.nodes[node].backends[backend].kill()
+    def watch_decisions(self, verb: str) -> DecisionWatch:
+        """Listen to the records of decisions of `verb`."""
+        return DecisionWatch(self._nats.url, verb)
 
-    def start_backend(self, node: str, backend: str) -> None:
-        """Serve a backend (again) for one node."""
-        place = self.nodes[node]
-        address = f"127.0.0.1:{place.ports[backend]}"
-        place.backends[backend] = self._launch(f"{node}-{backend}", "leadsman.testing.tcp_backend", "--listen", address)
+    def write_policy(self, text: str, *, as_editor: bool = False) -> None:
+        """Bring a new version of the policy file: as a ConfigMap volume does, or `as_editor`."""
+        assert self._policy is not None, "this cluster was started without a policy file"
+        (self._policy.replace if as_editor else self._policy.swap)(text)
+
+    def set_policy(self, text: str, *, as_editor: bool = False) -> float:
+        """Bring a new version and wait until filter and scorer work by it; how long that took, in seconds."""
+        started = time.monotonic()
+        self.write_policy(text, as_editor=as_editor)
+        self.await_policy(f"[+]policy {fingerprint(text)},")
+        return time.monotonic() - started
+
+    def await_policy(self, words: str) -> None:
+        """Wait until filter and scorer say so of their policy. Raises NotInTimeError."""
+        for hop in HOPS:
+            wait_for(f"{hop} says {words!r}", partial(self.checks, hop), lambda text: words in text, within_s=10)
 
     def stop(self) -> None:
         """End all processes. Harmless when already stopped."""
+        if self._passage:
+            self._passage.stop()
         stop_all(list(reversed(self._processes)))
         self._processes.clear()
         self._nats.stop()
@@ -141,55 +148,45 @@ class Pipeline:
         self.workdir.mkdir(parents=True, exist_ok=True)
         self._nats.start()
         asyncio.run(ensure_streams((self._nats.url,)))
-        for name in self._names:
-            self._start_node(name)
-        hops = {name: self._start_hop(name) for name in ("filter", "scorer")}
-        self._hops = {name: self._ports(process)["grpc"] for name, process in hops.items()}
-        collectors = [node.collector for node in self.nodes.values() if node.collector]
-        for process in (*hops.values(), *collectors):
+        if self._setup.policy is not None:
+            self._policy = PolicyVolume(self.workdir / "policy", self._setup.policy)
+        for name in self._setup.nodes:
+            self.nodes[name] = StorageNode.start(name, self.workdir / name, self._launch)
+        self._passage = Passage(node.machine for node in self.nodes.values())
+        collectors = [self._start_collector(node) for node in self.nodes.values()]
+        hops = [self._start_hop(name) for name in HOPS]
+        self._hops = {process.name: self._ports(process) for process in hops}
+        for process in (*hops, *collectors):
             self._await_ready(process, self._ports(process)["admin"])
         self.start_gateway()
 
     def _start_hop(self, name: str) -> Process:
+        policy = ("--policy", str(self._policy.path)) if self._policy else ()
         return self._launch(
             name,
             f"leadsman_{name}",
-            *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--stream-settle", "0s"),
-            *("--nats-url", self._nats.url, "--port-file", str(self.workdir / f"{name}.json")),
+            *("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--stream-settle", "0s", *policy),
+            *("--nats-url", self._nats.url, "--port-file", str(self._port_file(name))),
         )
 
-    def _start_node(self, name: str) -> None:
-        folder = self.workdir / name
-        plugin = folder / "plugins" / "csi-nfsplugin"
-        plugin.mkdir(parents=True)
-        ports = dict(zip(BACKENDS, free_ports(len(BACKENDS)), strict=True))
-        socket = plugin / "csi.sock"
-        driver = self._launch(
-            f"{name}-driver", "leadsman.testing.csi_driver", "--socket", str(socket), "--name", DRIVER
-        )
-        node = self.nodes[name] = StorageNode(name, folder, ports, driver)
-        for backend in BACKENDS:
-            self.start_backend(name, backend)
-        driver.wait_for(f"the CSI driver of {name} serves its socket", socket.exists, within_s=START_TIMEOUT_SECONDS)
-        config = folder / "collector.yaml"
-        config.write_text(_collector_config(ports))
-        node.collector = self._launch(
-            f"collector-{name}",
-            "leadsman_health_collector",
-            "run",
-            *("--node-name", name, "--kubelet-dir", str(folder), "--state-file", str(folder / "state.json")),
-            *("--config", str(config), "--period", PROBE_PERIOD, "--probe-deadline", PROBE_DEADLINE),
-            *("--admin-listen", "127.0.0.1:0", "--port-file", str(self.workdir / f"collector-{name}.json")),
-            *("--nats-url", self._nats.url),
-        )
+    def _start_collector(self, node: StorageNode) -> Process:
+        access = ("--kubeconfig", str(self._access(node.name))) if self._setup.labels else ()
+        file = self._port_file(f"collector-{node.name}")
+        return node.start_collector(self._nats.url, file, self._setup.heartbeat, *access)
 
     def _launch(self, name: str, module: str, *arguments: str) -> Process:
         process = Process.start(name, [sys.executable, "-m", module, *arguments], self.workdir / f"{name}.log")
         self._processes.append(process)
         return process
 
+    def _port_file(self, name: str) -> Path:
+        return self.workdir / f"{name}.json"
+
     def _ports(self, process: Process) -> dict[str, int]:
-        return process.ports(self.workdir / f"{process.name}.json", within_s=START_TIMEOUT_SECONDS)
+        return process.ports(self._port_file(process.name), within_s=START_TIMEOUT_SECONDS)
+
+    def _page(self, hop: str, path: str) -> str:
+        return page(self._hops[hop]["admin"], path)[1]
 
     @staticmethod
     def _await_ready(process: Process, port: int) -> None:
@@ -199,16 +196,3 @@ class Pipeline:
             lambda answer: answer[0] == 200,
             within_s=START_TIMEOUT_SECONDS,
         )
-
-
-def _collector_config(ports: Mapping[str, int]) -> str:
-    endpoints = [
-        {"driver": DRIVER, "backend": backend, "address": f"127.0.0.1:{port}"} for backend, port in ports.items()
-    ]
-    document = {
-        "apiVersion": "leadsman.dev/v1alpha1",
-        "kind": "HealthCollectorConfiguration",
-        "endpoints": endpoints,
-        "flapping": {"changes": 100},  # scenarios break and heal the same backends in quick succession
-    }
-    return json.dumps(document)  # JSON is YAML

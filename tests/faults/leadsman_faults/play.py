@@ -24,6 +24,10 @@ LATE = 2.0
 
 _POLL_S = 0.2
 
+_NEWEST = 0.3
+"""Weight of the newest look in the average that reports show."""
+
+
 Tell = Callable[[str, str], None]
 """Called with a row's name and what has just happened to it."""
 
@@ -146,7 +150,7 @@ class Playing:
         since = time.monotonic()
         await asyncio.sleep(self._pace.seconds(self.row.hold_s))  # the length of the fault
         if not self.row.expects:
-            wanted = self._pace.seconds(self.row.latency_s)
+            wanted = self._pace.seconds(self.row.latency_s) * _NEWEST
             if self._watch.slowest(subject.key) < wanted:
                 raise MissedError(f"no report shows a latency of {wanted:.2f} s, so it was not looked at while slow")
             return

@@ -70,7 +70,7 @@ class Row:
     `group` is the node that it plays on. `expects` must come true in this order; without any the fault is one that
     must be borne. No report between start and recovery may call the key worse than `worst`. The fault stays in force
     for `hold_s` after the last expectation (or the start), in which that must not get better. Recovery may take
-    `recover_s`. `latency_s`: a report must show at least this latency, which proves that a slow thing was noticed.
+    `recover_s`. `latency_s`: a report must show what one look of this latency adds to the average, so it was noticed.
     All times are in seconds at a period of TABLE_PERIOD_S; `min_period_s` is the shortest period at which the row makes
     sense. `needs` are programs, `/dev` files or `fs:<filesystem>`. `absent` says why no machine like this can do it.
     A fault is `passing` if it is over by the time that it has been injected: what was found then need not stand.
