@@ -26,7 +26,7 @@ PODS = 60
 QUICK_S, USUAL_S, SLOW_S = 0.0, 0.02, 0.1
 NOTHING = policy()
 VOLUMES = [objects.claim_volume("nfs-a")]
-OPEN = f'leadsman_breaker_open{{driver="{DRIVER}"}}'
+OPEN = f'leadsman_breaker_open{{backend="",driver="{DRIVER}"}}'
 
 
 @pytest.fixture(scope="module")

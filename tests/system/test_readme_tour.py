@@ -23,7 +23,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 def comparable(text: str) -> str:
-    """The output without what differs from run to run: process ids, ages, which of equal nodes is chosen, and the load in scores."""
+    """The output without what differs from run to run: process ids, ages, lots drawn, and the load in scores."""
     text = re.sub(r"chosen", "fits", text)
     text = re.sub(r"fits +\d+", "fits SCORE", text)
     text = re.sub(r"assigned to node-\d", "assigned to a node", text)

@@ -60,7 +60,7 @@ async def test_a_mass_failure_opens_the_breaker_and_is_visible_everywhere(fleet:
     assert caps == dict.fromkeys(NODES[:5], 1) | {"node-6": 0}
     for service in (filters, scorers):
         assert "[-]breaker open for nfs" in (await service.get("/readyz?verbose"))[1]
-        assert await service.metric('leadsman_breaker_open{driver="nfs"}') == 1
+        assert await service.metric('leadsman_breaker_open{backend="",driver="nfs"}') == 1
         assert "breaker opened" in service.log.read_text()
 
     await fleet.publish(*[well(node, 3) for node in NODES[1:]])
@@ -69,9 +69,9 @@ async def test_a_mass_failure_opens_the_breaker_and_is_visible_everywhere(fleet:
         return await rejected() == ["node-1"]
 
     await fleet.eventually(closed, "it closes by itself and the one bad node is rejected again", within_s=20)
-    assert await filters.metric('leadsman_breaker_open{driver="nfs"}') == 0
-    assert "[+]breaker closed for every driver" in (await filters.get("/readyz?verbose"))[1]
-    assert await filters.metric('leadsman_breaker_transitions_total{driver="nfs",transition="closed"}') == 1
+    assert await filters.metric('leadsman_breaker_open{backend="",driver="nfs"}') == 0
+    assert "[+]breaker closed for every storage" in (await filters.get("/readyz?verbose"))[1]
+    assert await filters.metric('leadsman_breaker_transitions_total{backend="",driver="nfs",transition="closed"}') == 1
 
 
 async def test_a_restart_does_not_open_the_breaker_on_the_first_rows_that_it_reads(fleet: Any) -> None:
@@ -84,4 +84,4 @@ async def test_a_restart_does_not_open_the_breaker_on_the_first_rows_that_it_rea
     reply = await stream.ask("nfs/a")
     assert sorted(decode_filter_answer(reply).rejected) == bad
     assert list(reply.degraded) == []
-    assert await service.metric('leadsman_breaker_open{driver="nfs"}') is None
+    assert await service.metric('leadsman_breaker_open{backend="",driver="nfs"}') is None

@@ -128,7 +128,7 @@ def test_a_policy_that_would_reject_nearly_everybody_on_no_evidence_rejects_nobo
     here.hear(*map(starting, NODES))
     here.adopt(STRICT)
 
-    assert here.index.breaker_open("nfs")
+    assert here.index.breaker_open(NFS)
     assert here.rejected(NODES, "nfs") == {}
 
 

@@ -1,4 +1,4 @@
-"""A monitoring failure is not a storage failure: the breaker of a driver, each of its transitions at its time."""
+"""A monitoring failure is not a storage failure: the breaker of a storage, each of its transitions at its time."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from leadsman.domain.reasons import Reason
 from leadsman.domain.requirements import Requirement
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import BreakerPolicy, DriverPolicy, StoragePolicy, Treatment
-from leadsman.testing.ageing_cluster import NODES, AgeingCluster, absent, dead, ten_nodes, well
+from leadsman.testing.ageing_cluster import NODES, AgeingCluster, absent, dead, misnamed, ten_nodes, well
 from leadsman.testing.reports import report, status, storage_key
 
 NFS = storage_key("nfs")
@@ -23,15 +23,15 @@ def test_when_all_plugins_die_the_breaker_opens_at_once_and_nobody_is_rejected()
     assert here.index.open_breakers == frozenset()
 
     here.hear(dead("n8"))
-    assert here.index.open_breakers == {"nfs"}
-    assert here.index.breaker_open("nfs")
+    assert here.index.open_breakers == {NFS}
+    assert here.index.breaker_open(NFS)
     assert here.rejected(NODES, "nfs/a") == {}
-    assert here.index.take_breaker_events() == [BreakerEvent("nfs", opened=True, weak=9, total=10)]
+    assert here.index.take_breaker_events() == [BreakerEvent(NFS, opened=True, weak=9, total=10)]
     assert here.index.take_breaker_events() == []
 
     here.hear(dead("n9"))
     assert here.rejected([*NODES, "never heard of"], "nfs/a") == {}
-    assert here.index.breaker_counts("nfs") == (10, 10)
+    assert here.index.breaker_counts(NFS) == (10, 10)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_it_opens_above_the_share_of_enough_nodes(
     here.hear(*map(dead, NODES[:dead_nodes]))
     here.wait(3)
 
-    assert here.index.breaker_open("nfs") is opens
+    assert here.index.breaker_open(NFS) is opens
     assert len(here.rejected(NODES[:nodes], "nfs")) == (0 if opens else dead_nodes)
 
 
@@ -78,7 +78,7 @@ def test_recovery_closes_it_after_ten_seconds_and_not_before() -> None:
 
     here.wait(0.1)
     assert here.rejected(NODES, "nfs/a") == dict.fromkeys(NODES[:2], "DriverNotResponding")
-    assert here.index.take_breaker_events() == [BreakerEvent("nfs", opened=False, weak=2, total=10)]
+    assert here.index.take_breaker_events() == [BreakerEvent(NFS, opened=False, weak=2, total=10)]
 
 
 def test_flapping_around_the_limit_keeps_it_open() -> None:
@@ -111,21 +111,38 @@ def test_nodes_that_are_not_meant_for_the_driver_do_not_count() -> None:
     """Neither as nodes of the driver nor as bad ones: three GPU nodes of a hundred are its whole cluster."""
     here = AgeingCluster(StoragePolicy(breaker=BreakerPolicy(min_nodes=3)))
     here.hear(*map(absent, NODES[3:]), *map(dead, NODES[:3]))
-    assert here.index.breaker_counts("nfs") == (3, 3)
+    assert here.index.breaker_counts(NFS) == (3, 3)
     assert here.rejected(NODES, "nfs/a") == dict.fromkeys(NODES[3:], "DriverNotRegistered")
 
     here.hear(absent("n0"))
-    assert here.index.breaker_counts("nfs") == (2, 2)
+    assert here.index.breaker_counts(NFS) == (2, 2)
 
 
-def test_a_node_counts_once_however_many_backends_it_lists() -> None:
-    """Two nodes with many bad backends are no mass failure of ten."""
+def test_each_storage_is_counted_by_itself() -> None:
+    """Nodes with other bad backends of the driver, or with a bad plugin, say nothing of the share of this one."""
     here = ten_nodes()
-    bad = [status(f"nfs/{name}", State.UNHEALTHY, Reason.KERNEL_SUPPORT_MISSING) for name in "abcdefghij"]
-    here.hear(report("n0", *bad), report("n1", *bad))
+    bad = [status(f"nfs/{name}", State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED) for name in "abcdefghij"]
+    here.hear(report("n0", *bad), report("n1", *bad), dead("n2"))
 
-    assert here.index.breaker_counts("nfs") == (2, 10)
-    assert not here.index.breaker_open("nfs")
+    counts = {key: here.index.breaker_counts(storage_key(key)) for key in ("nfs", "nfs/a", "nfs/j", "nfs/k")}
+    assert counts == {"nfs": (1, 8), "nfs/a": (2, 10), "nfs/j": (2, 2), "nfs/k": (0, 0)}
+    assert here.index.open_breakers == frozenset()
+
+
+def test_each_breaker_has_its_own_time_to_close() -> None:
+    """One backend is mended at once, the other later."""
+    here = ten_nodes()
+    here.hear(*(misnamed(node, "nfs/a", "nfs/b") for node in NODES))
+    here.hear(*(misnamed(node, "nfs/b") for node in NODES))
+    here.wait(5)
+    here.hear(*map(well, NODES))
+    here.wait(5)
+    assert here.index.open_breakers == {storage_key("nfs/b")}
+
+    here.wait(5)
+    assert here.index.open_breakers == frozenset()
+    events = [(str(event.storage), event.opened) for event in here.index.take_breaker_events()]
+    assert events == [("nfs/b", True), ("nfs/a", True), ("nfs/a", False), ("nfs/b", False)]
 
 
 def test_opening_and_closing_change_the_generation_and_opening_wakes_pods() -> None:
@@ -153,7 +170,7 @@ def test_while_most_nodes_have_not_been_heard_shares_mean_nothing() -> None:
     here.index.complete = False
     here.hear(*map(dead, NODES[:5]))
     here.tick()
-    assert not here.index.breaker_open("nfs")
+    assert not here.index.breaker_open(NFS)
     here.hear(*map(well, NODES[5:]))
     here.index.complete = True
     here.tick()
@@ -172,10 +189,10 @@ def test_nodes_that_are_forgotten_count_no_more() -> None:
     here = ten_nodes()
     here.hear(*map(dead, NODES))
     here.forget(*NODES)
-    assert here.index.breaker_counts("nfs") == (0, 0)
-    assert here.index.breaker_open("nfs")
+    assert here.index.breaker_counts(NFS) == (0, 0)
+    assert here.index.breaker_open(NFS)
 
     here.wait(CLOSE_AFTER_S)
-    assert not here.index.breaker_open("nfs")
+    assert not here.index.breaker_open(NFS)
     here.tick()
-    assert not here.index._breakers._drivers
+    assert not here.index._breakers._storages

@@ -15,7 +15,6 @@ from leadsman.testing.ageing_cluster import AgeingCluster
 from leadsman.testing.reports import report, status, storage_key
 
 KEYS = [storage_key(text) for text in ("nfs", "nfs/a", "nfs/b", "smb", "smb/a")]
-DRIVERS = ["nfs", "smb"]
 NODES = ["n1", "n2", "n3", "n4"]
 REPORTERS = [(node, scope) for node in NODES for scope in ("", "nfs")]
 REASONS = {
@@ -43,9 +42,9 @@ class BreakersAgainstRecount(RuleBasedStateMachine):
         super().__init__()
         self.cluster = AgeingCluster(StoragePolicy(breaker=BreakerPolicy(0.5, 2)))
         self.index = self.cluster.index
-        self.open: set[str] = set()
-        self.below_since: dict[str, float] = {}
-        self.told: list[tuple[str, bool]] = []
+        self.open: set[StorageKey] = set()
+        self.below_since: dict[StorageKey, float] = {}
+        self.told: list[tuple[StorageKey, bool]] = []
         self.mirror: dict[str, dict[StorageKey, Health]] = {}
         self.rejected_before: dict[StorageKey, set[str]] = {}
         self.answers: dict[tuple[StorageKey, int], object] = {}
@@ -99,39 +98,31 @@ class BreakersAgainstRecount(RuleBasedStateMachine):
     def judge(self, *, tick: bool = False) -> None:
         """Move the model's breakers, by a recount and the rules word for word."""
         now, policy = self.cluster.clock.monotonic(), self.index.policy.breaker
-        for driver in DRIVERS:
-            weak, total = self.recount(driver)
+        for key in KEYS:
+            weak, total = self.recount(key)
             if total >= policy.min_nodes and weak / total > policy.share:
-                self.below_since.pop(driver, None)
-                if driver not in self.open:
-                    self.open.add(driver)
-                    self.told.append((driver, True))
-            elif driver in self.open:
-                since = self.below_since.setdefault(driver, now)
+                self.below_since.pop(key, None)
+                if key not in self.open:
+                    self.open.add(key)
+                    self.told.append((key, True))
+            elif key in self.open:
+                since = self.below_since.setdefault(key, now)
                 if tick and now - since >= 10:
-                    self.open.remove(driver)
-                    del self.below_since[driver]
-                    self.told.append((driver, False))
+                    self.open.remove(key)
+                    del self.below_since[key]
+                    self.told.append((key, False))
 
-    def states(self, driver: str) -> dict[str, list[Health]]:
-        """By node, what is said of `driver`, although it may not count."""
-        known = {node: self.index._reporters.node(node) for node in NODES}
-        return {
-            node: [health for key, health in one.in_force.items() if key.driver == driver]
-            for node, one in known.items()
-            if one is not None
-        }
+    def states(self, key: StorageKey) -> list[Health]:
+        """What the nodes say of `key`, although it may not count."""
+        known = [self.index._reporters.node(node) for node in NODES]
+        return [one.in_force[key] for one in known if one is not None and key in one.in_force]
 
-    def recount(self, driver: str) -> tuple[int, int]:
-        policy = self.index.policy.of(driver)
-        having = [
-            [health for health in states if health.state is not State.NOT_APPLICABLE]
-            for states in self.states(driver).values()
-        ]
-        having = [states for states in having if states]
+    def recount(self, key: StorageKey) -> tuple[int, int]:
+        policy = self.index.policy.of(key.driver)
+        having = [health for health in self.states(key) if health.state is not State.NOT_APPLICABLE]
         if self.index.blind:
             return (len(having) if policy.stale is Treatment.REJECT else 0), len(having)
-        return sum(any(self.weak(policy, health) for health in states) for states in having), len(having)
+        return sum(self.weak(policy, health) for health in having), len(having)
 
     def weak(self, policy: DriverPolicy, health: Health) -> bool:
         if health.state is State.UNHEALTHY:
@@ -140,33 +131,33 @@ class BreakersAgainstRecount(RuleBasedStateMachine):
             return False
         return (policy.stale if health.reason is Reason.STALE else policy.unknown) is Treatment.REJECT
 
-    def rejects(self, driver: str, health: Health) -> bool:
+    def rejects(self, key: StorageKey, health: Health) -> bool:
         if health.state in (State.HEALTHY, State.DEGRADED):
             return False
-        weak = self.weak(self.index.policy.of(driver), health)
+        weak = self.weak(self.index.policy.of(key.driver), health)
         if health.state is State.UNKNOWN and not weak:
             return False
-        return not (weak and driver in self.open)
+        return not (weak and {key, StorageKey(key.driver)} & self.open)
 
     def rejected(self, key: StorageKey) -> set[str]:
         """Nodes that a pod with `key` alone is kept off; `other` is one that was never heard of."""
         found = set()
         for node in [*NODES, "other"]:
             states: Mapping[StorageKey, Health] = self.index.in_force(node)
-            listed = [states[level] for level in (key, StorageKey(key.driver)) if level in states]
-            if any(self.rejects(key.driver, health) for health in listed or [self.index.unlisted]):
+            listed = {level: states[level] for level in (key, StorageKey(key.driver)) if level in states}
+            if any(self.rejects(*one) for one in (listed or {key: self.index.unlisted}).items()):
                 found.add(node)
         return found
 
     @invariant()
     def counts_equal_a_recount(self) -> None:
-        for driver in DRIVERS:
-            assert self.recount(driver) == self.index.breaker_counts(driver)
+        for key in KEYS:
+            assert self.recount(key) == self.index.breaker_counts(key)
 
     @invariant()
     def breakers_are_as_the_rules_have_them(self) -> None:
         assert self.open == self.index.open_breakers
-        events = [(event.driver, event.opened) for event in self.index.take_breaker_events()]
+        events = [(event.storage, event.opened) for event in self.index.take_breaker_events()]
         assert sorted(self.told) == sorted(events)
         self.told = []
 

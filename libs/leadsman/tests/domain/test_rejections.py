@@ -160,10 +160,9 @@ NEEDS = st.lists(
 def may_run(index: HealthIndex, states: Mapping[StorageKey, Health], needs: tuple[StorageKey, ...]) -> bool:
     """The rule for one node, word for word: every need must not be rejected by what is listed for it."""
     for need in needs:
-        listed = [states[key] for key in levels(need) if key in states] or [index.unlisted]
-        if index.breaker_open(need.driver):
-            listed = [one for one in listed if not weak(one)]
-        if any(treatment(one, index.policy.of(need.driver)) is Treatment.REJECT for one in listed):
+        listed = {key: states[key] for key in levels(need) if key in states} or {need: index.unlisted}
+        counting = [one for key, one in listed.items() if not (weak(one) and index.breaker_open(key))]
+        if any(treatment(one, index.policy.of(need.driver)) is Treatment.REJECT for one in counting):
             return False
     return True
 

@@ -180,17 +180,29 @@ def test_a_pod_without_storage_has_no_cap() -> None:
 
 
 def test_a_breaker_speaks_for_its_own_driver() -> None:
-    """The storage of another is judged as ever."""
-    cap = Cap((NFS_A, SMB), StoragePolicy(), NOT_OBSERVED, {"nfs"})
+    """The storage of another is judged as ever; its backends are covered."""
+    cap = Cap((NFS_A, SMB), StoragePolicy(), NOT_OBSERVED, {NFS})
 
     assert cap.of({NFS: PLUGIN_DOWN, SMB: HEALTHY}) == 1
+    assert cap.of({NFS: HEALTHY, NFS_A: PLUGIN_DOWN, SMB: HEALTHY}) == 1
     assert cap.of({NFS: HEALTHY, SMB: PLUGIN_DOWN}) == 0
+
+
+def test_the_breaker_of_a_backend_speaks_for_it_alone() -> None:
+    """The driver's plugin is judged as ever; a node that lists nothing counts as one of the backend."""
+    strict = StoragePolicy(DriverPolicy(unknown=Treatment.REJECT))
+    cap = Cap((NFS_A,), strict, NOT_OBSERVED, {NFS_A})
+
+    assert cap.of({NFS: HEALTHY, NFS_A: PLUGIN_DOWN}) == 1
+    assert cap.of({NFS: PLUGIN_DOWN, NFS_A: HEALTHY}) == 0
+    assert cap.of({}) == 1
+    assert Cap((NFS,), strict, NOT_OBSERVED, {NFS_A}).of({}) == 0
 
 
 @given(states=st.dictionaries(st.sampled_from([NFS, NFS_A, SMB]), st.sampled_from(BEST_FIRST)), data=st.data())
 def test_a_worse_state_never_lifts_a_cap(states: dict[object, State], data: st.DataObject) -> None:
     """Of any storage, with the breaker open or closed."""
-    cap = Cap((NFS_A, SMB), StoragePolicy(), NOT_OBSERVED, data.draw(st.sampled_from([(), ("nfs",)])))
+    cap = Cap((NFS_A, SMB), StoragePolicy(), NOT_OBSERVED, data.draw(st.sampled_from([(), (NFS,), (NFS_A,)])))
     worse = {key: data.draw(st.sampled_from(BEST_FIRST[BEST_FIRST.index(state) :])) for key, state in states.items()}
 
     def of(which: dict[object, State]) -> int:

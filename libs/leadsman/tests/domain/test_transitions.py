@@ -7,7 +7,7 @@ from leadsman.domain.report import NodeReport
 from leadsman.domain.states import State
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
 from leadsman.testing.ageing_cluster import AgeingCluster, absent, hung, starting, well
-from leadsman.testing.reports import report, status
+from leadsman.testing.reports import report, status, storage_key
 
 REJECT_BOTH = StoragePolicy(DriverPolicy(unknown=Treatment.REJECT, stale=Treatment.REJECT))
 REJECT_STALE = StoragePolicy(DriverPolicy(stale=Treatment.REJECT))
@@ -183,8 +183,8 @@ def test_a_blind_replica_with_many_nodes_rejects_nobody_for_its_own_blindness() 
     here.hear(*map(well, nodes[1:]), hung("n0"))
     here.lose_bus()
     here.wait(900)
-    assert here.index.open_breakers == {"nfs"}
-    assert here.index.breaker_counts("nfs") == (5, 5)
+    assert here.index.open_breakers == {storage_key("nfs"), storage_key("nfs/a")}
+    assert here.index.breaker_counts(storage_key("nfs")) == (5, 5)
     assert here.rejected([*nodes, "n9"], "nfs/a") == {}
 
     here.find_bus()

@@ -10,7 +10,7 @@ from leadsman.domain.states import State
 from leadsman.domain.storage_policy import DriverPolicy, StoragePolicy, Treatment
 from leadsman.domain.verdicts import Rejection
 from leadsman.domain.what_if import Heard, Part, WhatIf
-from leadsman.testing.reports import report, status, volume
+from leadsman.testing.reports import report, status, storage_key, volume
 from leadsman.testing.rules import FactAbove, LabelIs, facts_report
 
 ANY = Profile()
@@ -130,7 +130,7 @@ def test_breakers_judge_all_nodes_together() -> None:
     mass = WhatIf(_heard(*[report(f"n{number}", *gone) for number in range(5)]), SchedulingPolicy())
     few = WhatIf(_heard(*[report(f"n{number}", *(gone if number == 0 else well)) for number in range(5)]), _policy())
 
-    assert mass.open_breakers == {"nfs.example"}
+    assert mass.open_breakers == {storage_key("nfs.example")}
     assert [one.rejection for one in mass.outcomes(ANY, need).values()] == [None] * 5
     assert few.open_breakers == frozenset()
     assert [node for node, one in few.outcomes(ANY, need).items() if one.rejection] == ["n0"]

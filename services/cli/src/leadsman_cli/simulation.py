@@ -158,7 +158,7 @@ def _asked(
         candidate.source,
         candidate.policy.mode.value,
         list(what_if.touching(question.profile)),
-        sorted(what_if.open_breakers),
+        [str(key) for key in sorted(what_if.open_breakers)],
         what_if.scored(question.profile, candidate.needs, question.near),
     )
     outcomes = what_if.outcomes(question.profile, candidate.needs, question.near)

@@ -7,7 +7,7 @@ time and ages are arguments.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
-from leadsman.domain.breaker import BreakerEvent, Breakers
+from leadsman.domain.breaker import BreakerEvent, Breakers, suppressed
 from leadsman.domain.changes import ChangeCounter
 from leadsman.domain.health import NOT_OBSERVED, STALE, Health, weak
 from leadsman.domain.report import NodeReport, StorageKey, VolumeKey
@@ -114,9 +114,12 @@ class HealthIndex:
         """Nodes that list `key` and are in `state` there; do not keep it across changes."""
         return _NONE if self._blind else self._standings.in_state(key, state) or _NONE
 
-    def rejects(self, driver: str, health: Health) -> bool:
-        """Whether a node in this state, listed or not, is kept from pods that need it: by policy and by the breaker."""
-        return self._breakers.rejects(driver, health)
+    def rejects(self, key: StorageKey, health: Health) -> bool:
+        """Whether a node in this state at `key` is kept from pods that need it: by policy and by the breakers.
+
+        `unlisted` counts at the need itself: a backend's breaker speaks for nodes that list nothing of it, too.
+        """
+        return self._breakers.rejects(key, health)
 
     def refusing(self, volume: VolumeKey) -> Mapping[str, Health]:
         """Nodes that must not get pods with `volume`, and why; do not keep it across changes.
@@ -128,7 +131,7 @@ class HealthIndex:
         nodes = None if self._blind else self._standings.refusing(volume)
         if not nodes:
             return _NONE
-        if volume.driver not in self._breakers.open:
+        if not self.breaker_open(StorageKey(volume.driver)):
             return nodes
         return {node: health for node, health in nodes.items() if not weak(health)}
 
@@ -140,9 +143,8 @@ class HealthIndex:
         """A number that grows when what `needs` depend on has changed, single volumes aside; never 0, never back."""
         latest = self._floor
         for need in needs:
-            latest = max(latest, self._breakers.changed(need.driver))
             for key in levels(need):
-                latest = max(latest, self._standings.changed(key))
+                latest = max(latest, self._standings.changed(key), self._breakers.changed(key))
         return latest
 
     def generation_of_volumes(self, volumes: Collection[Requirement]) -> int:
@@ -152,17 +154,17 @@ class HealthIndex:
         return max(storages, *changes)
 
     @property
-    def open_breakers(self) -> frozenset[str]:
-        """Drivers that reject nobody on weak evidence now, see `leadsman.domain.breaker`."""
+    def open_breakers(self) -> frozenset[StorageKey]:
+        """Storages whose own breaker is open; that of a driver covers its backends, see `leadsman.domain.breaker`."""
         return self._breakers.open
 
-    def breaker_open(self, driver: str) -> bool:
-        """Whether `driver` rejects nobody on weak evidence now."""
-        return driver in self._breakers.open
+    def breaker_open(self, key: StorageKey) -> bool:
+        """Whether weak evidence about `key` rejects nobody now: its breaker or that of its driver is open."""
+        return suppressed(key, self._breakers.open)
 
-    def breaker_counts(self, driver: str) -> tuple[int, int]:
-        """Nodes of `driver` that a closed breaker would let reject on weak evidence, and all that have the driver."""
-        return self._breakers.counts(driver)
+    def breaker_counts(self, key: StorageKey) -> tuple[int, int]:
+        """Nodes that `key` would reject on weak evidence if no breaker were open, and all that have it."""
+        return self._breakers.counts(key)
 
     def take_breaker_events(self) -> list[BreakerEvent]:
         """The openings and closings since the last call, in order."""
@@ -227,7 +229,7 @@ class HealthIndex:
     def take_recovered(self) -> set[str]:
         """Names of storages and volumes that fewer nodes reject than at the last call; each is told once.
 
-        A driver whose breaker opened is one of them, and so may be OTHER_DRIVERS.
+        A storage whose breaker opened is one of them, and so may be OTHER_DRIVERS.
         """
         return self._standings.take_recovered()
 
@@ -267,7 +269,7 @@ class HealthIndex:
         """By key, whom it rejects; of nodes that list nothing, for drivers that are `named` or listed somewhere."""
         found = {} if self._blind else self._standings.rejected()
         for driver in {OTHER_DRIVERS, *named, *(key.driver for key in self._standings.storages)}:
-            if self.rejects(driver, self.unlisted):
+            if self.rejects(StorageKey(driver), self.unlisted):
                 found.setdefault(StorageKey(driver), set()).add(_UNLISTED)
         return found
 
@@ -279,7 +281,7 @@ class HealthIndex:
         """Breakers have opened or closed."""
         if events:
             self._events += events
-            self._standings.recovered |= {StorageKey(event.driver) for event in events if event.opened}
+            self._standings.recovered |= {event.storage for event in events if event.opened}
             self._reset_listeners()
 
     def _everything_differs(self) -> None:

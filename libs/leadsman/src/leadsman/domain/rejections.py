@@ -4,8 +4,8 @@ One node gets one reason, chosen the same way on every replica: unhealthy before
 (where policy rejects it); then the first driver in name order; within a driver the backend's reason before the
 driver's own, since it is the more exact one and mostly rests on the data path; then the first backend in name order.
 
-While a driver's breaker is open (`leadsman.domain.breaker`), weak evidence gives no reason for it, and nodes that list
-nothing of it pass.
+While the breaker of a backend or of its driver is open (`leadsman.domain.breaker`), weak evidence about the backend
+gives no reason, and nodes that list nothing of it pass.
 
 A volume that is bad by itself gives its reason only to nodes that nothing wider rejects.
 """
@@ -59,7 +59,7 @@ def storage_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> FilterA
     for state in _RANKS:
         for key in weakest_first:
             rejected |= rejecting(index, key, state)
-    required = [need for need in sorted(needs) if index.rejects(need.driver, index.unlisted)]
+    required = [need for need in sorted(needs) if index.rejects(need, index.unlisted)]
     if not required:
         return FilterAnswer(rejected)
     return _allowed_only(index, required, rejected)
@@ -67,22 +67,22 @@ def storage_answer(index: HealthIndex, needs: tuple[StorageKey, ...]) -> FilterA
 
 def rejecting(index: HealthIndex, key: StorageKey, state: State) -> dict[str, Rejection]:
     """Nodes that list `key` in `state` and are rejected for it."""
-    if state is State.UNKNOWN and not _rejects_unknown(index, key.driver):
+    if state is State.UNKNOWN and not _rejects_unknown(index, key):
         return {}
     nodes = index.in_state(key, state)
-    judged = {health: reject(health, key.driver) for health in set(nodes.values()) if index.rejects(key.driver, health)}
+    judged = {health: reject(health, key.driver) for health in set(nodes.values()) if index.rejects(key, health)}
     return {node: judged[health] for node, health in nodes.items() if health in judged} if judged else {}
 
 
 def _broken(index: HealthIndex, key: StorageKey) -> Iterable[str]:
     """Nodes that are rejected as unhealthy in `key`."""
-    if index.breaker_open(key.driver):
+    if index.breaker_open(key):
         return rejecting(index, key, State.UNHEALTHY)
     return index.in_state(key, State.UNHEALTHY)
 
 
-def _rejects_unknown(index: HealthIndex, driver: str) -> bool:
-    return index.rejects(driver, NOT_OBSERVED) or index.rejects(driver, STALE)
+def _rejects_unknown(index: HealthIndex, key: StorageKey) -> bool:
+    return index.rejects(key, NOT_OBSERVED) or index.rejects(key, STALE)
 
 
 def _by_precedence(needs: tuple[StorageKey, ...]) -> list[StorageKey]:

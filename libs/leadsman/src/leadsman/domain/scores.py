@@ -13,7 +13,7 @@ The cap is the most that the state of the storage in force allows:
 | HEALTHY                                               | 10  |
 | UNKNOWN, or no report                                 | 5; where policy penalizes it 1, where policy rejects it 0 |
 | DEGRADED                                              | 3   |
-| would be rejected, but the driver's breaker is open   | 1   |
+| would be rejected, but a breaker is open              | 1   |
 | UNHEALTHY, NOT_APPLICABLE                             | 0   |
 
 A need is capped by the worse of its backend and its driver, as far as the node's reports list them, and a pod with
@@ -26,6 +26,7 @@ from functools import lru_cache
 from math import fsum
 from operator import getitem
 
+from leadsman.domain.breaker import suppressed
 from leadsman.domain.health import Health, treatment, weak
 from leadsman.domain.health_index import levels
 from leadsman.domain.policy import Rule
@@ -103,18 +104,27 @@ def cap_of(health: Health, policy: DriverPolicy, *, breaker_open: bool = False) 
 class Cap:
     """The most that the states of storage let a node score for a pod with `needs`.
 
-    `unlisted` is in force where a node lists nothing of a need, and `open_breakers` are drivers whose breaker is open.
+    `unlisted` is in force where a node lists nothing of a need, and `open_breakers` are storages whose own breaker is
+    open.
     """
 
-    def __init__(self, needs: Needs, policy: StoragePolicy, unlisted: Health, open_breakers: Collection[str]) -> None:
-        self._needs = [(levels(need), policy.of(need.driver), need.driver in open_breakers) for need in needs]
-        self._unlisted = (unlisted,)
+    def __init__(
+        self, needs: Needs, policy: StoragePolicy, unlisted: Health, open_breakers: Collection[StorageKey]
+    ) -> None:
+        self._needs = [
+            (
+                [(key, suppressed(key, open_breakers)) for key in levels(need)],
+                policy.of(need.driver),
+                [(unlisted, suppressed(need, open_breakers))],
+            )
+            for need in needs
+        ]
 
     def of(self, states: Mapping[StorageKey, Health]) -> int:
         """The cap of a node with these `states` in force."""
         cap = MAX_SCORE
-        for keys, policy, breaker_open in self._needs:
-            for health in [states[key] for key in keys if key in states] or self._unlisted:
+        for keys, policy, unlisted in self._needs:
+            for health, breaker_open in [(states[key], is_open) for key, is_open in keys if key in states] or unlisted:
                 if health.state is not State.HEALTHY:  # nearly always it is
                     cap = min(cap, cap_of(health, policy, breaker_open=breaker_open))
         return cap

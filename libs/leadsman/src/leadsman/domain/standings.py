@@ -75,7 +75,7 @@ class Standings:
         if not storage.by_state:
             del self._storages[key]
             self._removed = storage.changed
-        if self._breakers.move(node, key, old, new):
+        if self._breakers.move(key, old, new):
             self.recovered.add(key)
 
     def move_volume(self, node: str, key: VolumeKey, new: Health | None) -> None:
@@ -97,8 +97,8 @@ class Standings:
         self._breakers.adopt(policy)
         for key, storage in self._storages.items():
             for nodes in storage.by_state.values():
-                for node, health in nodes.items():
-                    self._breakers.move(node, key, None, health)
+                for health in nodes.values():
+                    self._breakers.move(key, None, health)
 
     def rejected(self) -> dict[StorageKey, set[str]]:
         """By key, the nodes that list it and are rejected for it."""
@@ -114,7 +114,7 @@ class Standings:
     def _rejected_at(self, key: StorageKey, storage: _Storage) -> set[str]:
         found: set[str] = set()
         for nodes in storage.by_state.values():
-            rejected = {health for health in set(nodes.values()) if self._breakers.rejects(key.driver, health)}
+            rejected = {health for health in set(nodes.values()) if self._breakers.rejects(key, health)}
             if rejected:
                 found |= {node for node, health in nodes.items() if health in rejected}
         return found

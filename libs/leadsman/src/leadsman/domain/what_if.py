@@ -13,7 +13,7 @@ from leadsman.domain.health_index import HealthIndex
 from leadsman.domain.node_facts import Freshness
 from leadsman.domain.policy import SchedulingPolicy, UndecidedError, selectors_of
 from leadsman.domain.rejections import volume_rejections
-from leadsman.domain.report import NodeReport
+from leadsman.domain.report import NodeReport, StorageKey
 from leadsman.domain.requirements import NOWHERE, Near, Profile, Question, Requirement
 from leadsman.domain.rule_index import RuleIndex
 from leadsman.domain.score_board import ScoreBoard
@@ -71,8 +71,8 @@ class WhatIf:
         return sorted(self.facts)
 
     @property
-    def open_breakers(self) -> frozenset[str]:
-        """Drivers that so many nodes have lost by weak evidence that it rejects nobody; see `domain.breaker`."""
+    def open_breakers(self) -> frozenset[StorageKey]:
+        """Storages that so many nodes have lost by weak evidence that it rejects nobody; see `domain.breaker`."""
         return self.health.open_breakers
 
     def answer(

@@ -101,6 +101,13 @@ def hung(node: str, driver: str = "nfs") -> NodeReport:
     return report(node, status(driver, State.HEALTHY), status(f"{driver}/a", State.UNHEALTHY, Reason.MOUNT_HUNG))
 
 
+def misnamed(node: str, *storages: str) -> NodeReport:
+    """The driver works, and the names of the servers behind `storages` (`driver/backend`) do not resolve."""
+    drivers = dict.fromkeys(storage_key(storage).driver for storage in storages)
+    unresolved = [status(storage, State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED) for storage in storages]
+    return report(node, *[status(driver, State.HEALTHY) for driver in drivers], *unresolved)
+
+
 def absent(node: str, driver: str = "nfs") -> NodeReport:
     """The driver is not meant for the node."""
     return report(node, status(driver, State.NOT_APPLICABLE))

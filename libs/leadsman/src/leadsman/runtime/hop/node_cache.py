@@ -24,6 +24,9 @@ TICK_S = 1.0
 TELL_SILENT_EVERY_S = 10.0
 """A change of the number of silent nodes is logged at most this often; the last number always is."""
 
+MAX_FLAGS = 20
+"""Open breakers that are told by name with every reply; when a name server is lost, each of many backends has one."""
+
 log = get_logger("hop.cache")
 
 
@@ -75,7 +78,7 @@ class NodeCache:
         return self._replica.frozen
 
     def _degraded(self) -> list[str]:
-        flags = [f"breaker:{driver}" for driver in sorted(self.index.open_breakers)]
+        flags = self._breaker_flags()
         if self.index.blind:
             flags.append("blind")
         if self.frozen:
@@ -83,6 +86,12 @@ class NodeCache:
         if self.index.silent:
             flags.append("silentNodes")
         return flags
+
+    def _breaker_flags(self) -> list[str]:
+        """Those of drivers first, since they say more."""
+        open_now = sorted(self.index.open_breakers, key=lambda key: (bool(key.backend), key))
+        flags = [f"breaker:{key}" for key in open_now[:MAX_FLAGS]]
+        return flags if len(open_now) <= MAX_FLAGS else [*flags, f"moreBreakers:{len(open_now) - MAX_FLAGS}"]
 
     def adopt(self, policy: StoragePolicy) -> None:
         """Let another policy decide what states and ages are worth, from now on."""
@@ -159,10 +168,10 @@ class NodeCache:
     def _check_breakers(self) -> tuple[bool, str]:
         open_now = sorted(self.index.open_breakers)
         if not open_now:
-            return True, "closed for every driver"
+            return True, "closed for every storage"
         return False, (
-            f"open for {', '.join(open_now)}: so many nodes look bad by their plugins alone that it is taken for a "
-            "fault of monitoring; only broken data paths reject"
+            f"open for {', '.join(map(str, open_now))}: so many nodes look bad there without a broken data path that "
+            "it is taken for a fault of monitoring; only broken data paths reject"
         )
 
     def _tell_breakers(self) -> None:
@@ -170,13 +179,13 @@ class NodeCache:
         if events:
             self.degraded = self._degraded()
         for event in events:
-            facts = {"driver": event.driver, "bad_nodes": event.weak, "nodes": event.total}
+            facts = {"storage": str(event.storage), "bad_nodes": event.weak, "nodes": event.total}
             if event.opened:
-                log.warning("breaker opened: control-plane evidence of this driver rejects nobody now", **facts)
+                log.warning("breaker opened: control-plane evidence about this storage rejects nobody now", **facts)
             else:
                 log.info("breaker closed", **facts)
-            self._breaker.labels(event.driver).set(float(event.opened))
-            self._breaker_transitions.labels(event.driver, "opened" if event.opened else "closed").inc()
+            self._breaker.labels(*event.storage).set(float(event.opened))
+            self._breaker_transitions.labels(*event.storage, "opened" if event.opened else "closed").inc()
 
     def _tell_silent(self) -> None:
         silent = self.index.silent
@@ -205,14 +214,14 @@ class NodeCache:
             Gauge(f"leadsman_{name}", words, registry=registry).set_function(value)
         self._breaker = Gauge(
             "leadsman_breaker_open",
-            "1 while so many nodes of the driver look bad on control-plane evidence that it rejects nobody.",
-            ["driver"],
+            "1 while so many nodes look bad on control-plane evidence about the storage that it rejects nobody.",
+            ["driver", "backend"],
             registry=registry,
         )
         self._breaker_transitions = Counter(
             "leadsman_breaker_transitions_total",
-            "Openings and closings of a driver's breaker.",
-            ["driver", "transition"],
+            "Openings and closings of a storage's breaker; `backend` is empty for that of a driver.",
+            ["driver", "backend", "transition"],
             registry=registry,
         )
 
