@@ -3,7 +3,8 @@
 //
 //	extender -state state.json [-listen 127.0.0.1:0] [-port-file FILE]
 //
-// The state file holds {"rejected": {node: reason}, "score": {node: 0-10}}. Pods without storage are not touched by it.
+// The state file holds {"rejected": {node: reason}, "score": {node: 0-10}, "plain": the same for pods without storage}.
+// Without "plain" those are not touched by it.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 type health struct {
 	Rejected map[string]string `json:"rejected"`
 	Score    map[string]int64  `json:"score"`
+	Plain    *health           `json:"plain"`
 }
 
 func main() {
@@ -89,15 +91,24 @@ func needsStorage(pod *Pod) bool {
 	return false
 }
 
+// of is what decides about the pod, nil if nothing does.
+func (state *health) of(pod *Pod) *health {
+	if needsStorage(pod) {
+		return state
+	}
+	return state.Plain
+}
+
 func (state *health) filter(args *ExtenderArgs) any {
 	result := &ExtenderFilterResult{FailedNodes: map[string]string{}, FailedAndUnresolvableNodes: map[string]string{}}
+	decisive := state.of(args.Pod)
 	switch {
-	case !needsStorage(args.Pod):
+	case decisive == nil:
 		result.Nodes, result.NodeNames = args.Nodes, args.NodeNames
 	case args.NodeNames != nil:
-		result.NodeNames = state.passing(*args.NodeNames, result)
+		result.NodeNames = decisive.passing(*args.NodeNames, result)
 	case args.Nodes != nil:
-		result.Nodes = state.passingNodes(args.Nodes.Items, result)
+		result.Nodes = decisive.passingNodes(args.Nodes.Items, result)
 	}
 	return result
 }
@@ -128,16 +139,17 @@ func (state *health) passingNodes(nodes []Node, result *ExtenderFilterResult) *N
 
 func (state *health) prioritize(args *ExtenderArgs) any {
 	priorities := []HostPriority{}
+	decisive := state.of(args.Pod)
 	switch {
-	case !needsStorage(args.Pod): // no opinion
+	case decisive == nil: // no opinion
 	case args.NodeNames != nil:
 		for _, name := range *args.NodeNames {
-			priorities = append(priorities, HostPriority{name, state.Score[name]})
+			priorities = append(priorities, HostPriority{name, decisive.Score[name]})
 		}
 	case args.Nodes != nil:
 		for i := range args.Nodes.Items {
 			name := args.Nodes.Items[i].Name
-			priorities = append(priorities, HostPriority{name, state.Score[name]})
+			priorities = append(priorities, HostPriority{name, decisive.Score[name]})
 		}
 	}
 	return priorities

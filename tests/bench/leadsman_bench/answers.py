@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from leadsman_bench import fleet
@@ -24,20 +25,21 @@ class Answer:
 
 
 class Examiner:
-    """Asks servers for every case and compares with the truth of `fleet`."""
+    """Asks servers for every case and compares with the truth: that of `fleet`, and nodes that `rules` reject."""
 
-    def __init__(self, bodies: Path) -> None:
+    def __init__(self, bodies: Path, rules: Mapping[str, str] = MappingProxyType({})) -> None:
         self._bodies = bodies
+        self._rules = rules
 
-    def scores(self, port: int) -> dict[str, int]:
+    def scores(self, port: int, *, storage: bool = True) -> dict[str, int]:
         """Leadsman's own scores of all nodes, so that the Go extender can give the same; empty without a scorer.
 
         Raises:
-            LoadError: they do not rank healthy before degraded before unhealthy nodes.
+            LoadError: for the pod with storage they do not rank healthy before degraded before unhealthy nodes.
         """
-        listed = json.loads(self._ask("Leadsman", port, Case("prioritize", Body(fleet.NODES))))
+        listed = json.loads(self._ask("Leadsman", port, Case("prioritize", Body(fleet.NODES, storage=storage))))
         scores = {entry["Host"]: entry["Score"] for entry in listed}
-        if scores:
+        if scores and storage:
             _check_ranking(scores)
         return scores
 
@@ -49,20 +51,20 @@ class Examiner:
         """
         return {case: self._check_case(case, ports) for case in cases}
 
-    def ask_once(self, port: int, case: Case) -> bytes:
-        """Leadsman's answer to `case`.
+    def ask(self, port: int, case: Case) -> Any:
+        """Leadsman's answer to `case`, right or wrong, parsed.
 
         Raises:
             LoadError: there is none.
         """
-        return self._ask("Leadsman", port, case)
+        return json.loads(self._ask("Leadsman", port, case))
 
     def _check_case(self, case: Case, ports: Mapping[str, int]) -> dict[str, int]:
         answers = {name: self._ask(name, port, case) for name, port in ports.items()}
         parsed = {name: json.loads(answer) for name, answer in answers.items()}
         for name, answer in parsed.items():
             if case.verb == "filter":
-                _check_filter(name, case, read_filter(answer))
+                _check_filter(name, case, read_filter(answer), expected_filter(case.body, self._rules))
             elif answer != parsed["Leadsman"]:
                 raise LoadError(f"{name} and Leadsman do not give the same scores in '{case.name}'")
         return {name: len(answer) for name, answer in answers.items()}
@@ -96,15 +98,16 @@ def read_filter(answer: dict[str, Any]) -> Answer:
     return Answer(passing, rejected, answer.get("Error") or "")
 
 
-def expected_filter(body: Body) -> Answer:
-    """The right answer to a filter call with `body`."""
-    rejected = fleet.rejections(body.count) if body.storage else {}
+def expected_filter(body: Body, rules: Mapping[str, str] = MappingProxyType({})) -> Answer:
+    """The right answer to a filter call with `body`; `rules` are the reply texts of nodes that only rules reject."""
     names = [node_name(number) for number in range(body.count)]
+    rejected = {name: rules[name] for name in names if name in rules}
+    if body.storage:
+        rejected |= fleet.rejections(body.count)
     return Answer([name for name in names if name not in rejected], rejected, "")
 
 
-def _check_filter(name: str, case: Case, given: Answer) -> None:
-    expected = expected_filter(case.body)
+def _check_filter(name: str, case: Case, given: Answer, expected: Answer) -> None:
     if given == expected:
         return
     raise LoadError(

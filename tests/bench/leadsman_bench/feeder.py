@@ -50,10 +50,9 @@ def _numbered(reports: list[NodeReport]) -> Iterator[NodeReport]:
     number = 0
     while True:
         number += 1
-        for report in reports:
-            sequence = Sequence(report.sequence.epoch, number)
-            sent = round(time.time(), 3)
-            yield dataclasses.replace(report, sequence=sequence, sent_epoch_s=sent, facts=fleet.facts(number))
+        for node, report in enumerate(reports):
+            sequence, facts = Sequence(report.sequence.epoch, number), fleet.facts(node, number)
+            yield dataclasses.replace(report, sequence=sequence, sent_epoch_s=round(time.time(), 3), facts=facts)
 
 
 async def _publish(client: Client, report: NodeReport) -> None:

@@ -5,8 +5,9 @@ node also reports another driver that the pod does not use. A report is about 2 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from leadsman.domain.reasons import Reason, evidence_of, reply_text
 from leadsman.domain.report import NodeReport, Sequence, StorageKey, StorageStatus
@@ -34,6 +35,20 @@ _FAULTS = (
     (_STORAGES[2], Reason.MOUNT_HUNG),
     (_STORAGES[1], Reason.ENDPOINT_REFUSED),
 )
+_STEADY_FACTS: dict[str, float | str] = {
+    "cpu.count": 16.0,
+    "cpu.mhz": 3500.0,
+    "memory.totalBytes": 66_571_993_088.0,
+    "memory.availableShare": 0.5,
+    "disk.awaitMaxSeconds": 0.0009,
+    "disk.queueMax": 0.02,
+    **{
+        f"pressure.{what}.{which}{window}": 0.0
+        for what in ("io", "memory")
+        for which in ("some", "full")
+        for window in ("Avg10", "Avg60", "Share")
+    },
+}
 
 
 def fault(number: int) -> tuple[StorageKey, Reason] | None:
@@ -62,17 +77,25 @@ def report(number: int, sequence: Sequence) -> NodeReport:
         node_uid=f"0c9b6f3e-45d1-4e0a-a4b1-{number:012x}",
         boot_id=f"7d8d1f1e-6f2a-4d6e-9d0f-{number:012x}",
         labels=node_labels(number),
-        facts=facts(sequence.seq),
+        facts=facts(number, sequence.seq),
     )
 
 
-def facts(seq: int) -> dict[str, float | str]:
-    """Facts of an idle node, which move a little with every report, as in life, and change no score."""
-    return {
-        "cpu.count": 16.0,
-        "cpu.idle": round(0.6 + seq % 100 / 1000, 3),
-        "memory.availableShare": 0.5,
-        "pressure.io.someAvg10": 0.01,
+def facts(number: int, seq: int) -> dict[str, float | str]:
+    """All facts of node `number`, which has no GPU, in its report `seq`.
+
+    As in life the load is another one in every report; it is always so low that no built-in score changes with it.
+    """
+    load = (number * 7919 + seq * 104_729) % 397 / 1000
+    return _STEADY_FACTS | {
+        "cpu.idle": round(1.0 - load, 3),
+        "load.1m": round(load, 3),
+        "load.5m": round(load, 2),
+        "memory.availableBytes": 33_285_996_544.0 + 4096 * seq,
+        "disk.utilizationMax": round(load / 10, 4),
+        "pressure.cpu.someAvg10": round(load / 20, 4),
+        "pressure.cpu.someAvg60": round(load / 25, 4),
+        "pressure.cpu.someShare": round(load / 22, 5),
     }
 
 
@@ -83,14 +106,17 @@ def _status(key: StorageKey, number: int) -> StorageStatus:
     elif degraded(number) and key == _STORAGES[1]:
         state, reason = State.DEGRADED, Reason.HIGH_LATENCY
     if reason is None:
-        return StorageStatus(key, state, since_epoch_s=1_780_000_000.0, latency_s=0.004)
+        return StorageStatus(key, state, since_epoch_s=1_780_000_000.0, latency_s=0.004, used=0.4)
     message = f"{reason.value} seen by three probes in a row"
     return StorageStatus(key, state, reason, evidence_of(reason), message, 1_780_000_000.0, 3.0)
 
 
-def write_extender_state(path: Path, scores: dict[str, int]) -> None:
-    """Tell the Go extender what the reports tell Leadsman; `scores` is node to 0-10."""
-    path.write_text(json.dumps({"rejected": rejections(), "score": scores}), encoding="utf-8")
+def extender_state(scores: Mapping[str, int], rules: Mapping[str, str] = MappingProxyType({})) -> Json:
+    """What reports and policy tell Leadsman about the pod, for the Go extender.
+
+    `scores` is node to 0-10, `rules` the reply texts of nodes that only rules reject.
+    """
+    return {"rejected": rejections() | dict(rules), "score": dict(scores)}
 
 
 def write_manifests(folder: Path) -> None:

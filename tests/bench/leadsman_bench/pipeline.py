@@ -1,6 +1,7 @@
 """The shipped processes: nats-server, filter, scorer and gateway, and beside them the feeder and the Go extender."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from leadsman.testing.pages import page
 from leadsman.testing.process import Process, stop_all
 from leadsman_bench import fleet
 from leadsman_bench.build import BENCH
+from leadsman_bench.node_objects import Json
 
 HEARTBEATS_PER_SECOND = fleet.NODES / 10
 """What 5,000 collectors send at their default heartbeat of 10 s."""
@@ -95,8 +97,10 @@ class Bench:
         ]
         return self._start_service("leadsman_gateway", options)
 
-    def start_extender(self, program: Path, state: Path, gogc: int) -> Service:
-        """Start the Go extender with its garbage collector set to `gogc`."""
+    def start_extender(self, program: Path, knowledge: Json, gogc: int) -> Service:
+        """Start the Go extender with what it knows, see its source, and its garbage collector set to `gogc`."""
+        state = self.folder / f"extender-{self._started}.json"
+        state.write_text(json.dumps(knowledge), encoding="utf-8")
         return self._start("extender", [str(program), "-state", str(state)], "-port-file", {"GOGC": str(gogc)})
 
     def wait_ready(self, service: Service, *, every_s: float = 0.03) -> None:

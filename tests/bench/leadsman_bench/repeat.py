@@ -91,8 +91,7 @@ def _start_stack(bench: Bench, nats_url: str, artefacts: Artefacts, gogc: int) -
     examiner = Examiner(artefacts.bodies)
     # A gateway is ready without a scorer, whose link may take a moment longer.
     scores = gateway.process.wait_for("all nodes have scores", lambda: examiner.scores(gateway.ports["http"]))
-    fleet.write_extender_state(bench.folder / "state.json", scores)
-    extender = bench.start_extender(artefacts.extender, bench.folder / "state.json", gogc)
+    extender = bench.start_extender(artefacts.extender, fleet.extender_state(scores), gogc)
     return _Stack(nats_url, filter_, scorer, gateway, extender)
 
 

@@ -1,169 +1,181 @@
-"""One run of the benchmark of rules: the shipped services, policies of some rules in turn, by their own hot reload."""
+"""One run of the benchmark of rules: the shipped services under policies in turn, changed by their own hot reload."""
 
-import statistics
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from leadsman.config.policy_document import fingerprint
 from leadsman.testing.pages import page
-from leadsman_bench import fleet, rule_policies
+from leadsman_bench import fleet
 from leadsman_bench.answers import Examiner
 from leadsman_bench.build import Artefacts, report
 from leadsman_bench.cases import Case
 from leadsman_bench.load import Loader, Plan, Target, cpu_seconds
 from leadsman_bench.payloads import Body
-from leadsman_bench.pipeline import Bench
+from leadsman_bench.pipeline import Bench, Service
 from leadsman_bench.resources import reports_taken
-from leadsman_bench.samples import Figures
+from leadsman_bench.rule_policies import POLICIES, RulePolicy, replace_file
+from leadsman_bench.rule_reload import Watch, Watched
+from leadsman_bench.samples import Pair
 
-CASES = (
-    Case("filter", Body(500)),
-    Case("filter", Body(5000)),
-    Case("filter", Body(500, storage=False)),
-    Case("prioritize", Body(500)),
-    Case("prioritize", Body(5000)),
+CASES = tuple(
+    Case(verb, Body(count, storage=storage))
+    for verb in ("filter", "prioritize")
+    for storage in (True, False)
+    for count in (500, 5000)
 )
+"""All cases in the order of measurement."""
 
-PLAN = Plan(rounds=2, burst_s=0.4, warm_up_s=0.15)
+
+class Settings(NamedTuple):
+    """How much to measure: `cases` by `plan` in each of `rounds`; windows of reports and of rest in seconds."""
+
+    cases: Sequence[Case]
+    rounds: int
+    plan: Plan = Plan(rounds=2, burst_s=0.3, warm_up_s=0.1)
+    window_s: float = 2.5
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """One change of policy: seconds until both services said so, and what calls saw meanwhile and at rest before."""
+
+    in_force_s: float
+    meanwhile: Watched
+    at_rest: Watched
 
 
 @dataclass(slots=True)
 class Measured:
-    """Figures by case and number of rules, one for each round; processor time per report; and what reloads cost."""
+    """Figures of each round, by policy: those of requests, microseconds per report by service, and reloads."""
 
-    requests: dict[tuple[str, int], list[Figures]] = field(default_factory=dict)
-    report_us: dict[tuple[str, int], list[float]] = field(default_factory=dict)
-    reload_s: dict[int, list[float]] = field(default_factory=dict)
-    slowest_ms: dict[int, list[float]] = field(default_factory=dict)
-    asked: int = 0
-    failed: int = 0
+    pairs: dict[tuple[Case, RulePolicy], list[Pair]] = field(default_factory=dict)
+    report_us: dict[tuple[str, RulePolicy], list[float]] = field(default_factory=dict)
+    reloads: dict[RulePolicy, list[Reload]] = field(default_factory=dict)
 
-    def p50(self, case: str, rules: int) -> float:
-        """Median over rounds of the 50th percentile, in milliseconds."""
-        return statistics.median(one.p50_ms for one in self.requests[case, rules])
-
-    def p99(self, case: str, rules: int) -> float:
-        """Median over rounds of the 99th percentile, in milliseconds."""
-        return statistics.median(one.p99_ms for one in self.requests[case, rules])
+    @property
+    def watched(self) -> list[Watched]:
+        """All that the calls around reloads have seen."""
+        every = [reload for reloads in self.reloads.values() for reload in reloads]
+        return [watched for reload in every for watched in (reload.meanwhile, reload.at_rest)]
 
 
 class Stack:
-    """The services under one policy file, and calls at a steady pace while it changes."""
+    """The services under one policy file, and Go extenders that know the same."""
 
-    def __init__(self, bench: Bench, artefacts: Artefacts, *, all_match: bool) -> None:
-        self._all_match = all_match
-        self._policy = bench.folder / "policy.yaml"
-        self._policy.write_text(rule_policies.document(0, all_match=all_match))
-        self._bodies = artefacts.bodies
-        self._url = bench.start_nats()
-        bench.start_feeder(self._url)
+    def __init__(self, bench: Bench, artefacts: Artefacts) -> None:
+        self._bench = bench
+        self._artefacts = artefacts
+        self._file = bench.folder / "policy.yaml"
+        self.policy = POLICIES[0]
+        self._file.write_text(self.policy.document(), encoding="utf-8")
+        url = bench.start_nats()
+        bench.start_feeder(url)
         fleet.write_manifests(bench.folder / "manifests")
-        self.hops = {
-            "filter": bench.start_filter(self._url, self._policy),
-            "scorer": bench.start_scorer(self._url, self._policy),
-        }
+        filter_, scorer = bench.start_filter(url, self._file), bench.start_scorer(url, self._file)
+        self.hops = {"filter": filter_, "scorer": scorer}
         for service in self.hops.values():
             bench.wait_ready(service)
-        filter_, scorer = self.hops["filter"], self.hops["scorer"]
-        self.gateway = bench.start_gateway(self._url, filter_, scorer, bench.folder / "manifests")
+        self.gateway = bench.start_gateway(url, filter_, scorer, bench.folder / "manifests")
         bench.wait_ready(self.gateway)
-        self.examiner = Examiner(artefacts.bodies)
-        self.gateway.process.wait_for("all nodes have scores", lambda: self.examiner.scores(self.port))
+        self._wait_for_scores()
+        self._watch = Watch(self.examiner, self.gateway.ports["http"], self.hops)
+        self._extenders: dict[RulePolicy, Service] = {}
 
     @property
-    def port(self) -> int:
-        """Where the gateway answers."""
-        return self.gateway.ports["http"]
+    def examiner(self) -> Examiner:
+        """Knows the right answers under the policy in force."""
+        return Examiner(self._artefacts.bodies, self.policy.rejected)
 
-    @property
-    def target(self) -> Target:
-        """Everything that answers."""
+    def targets(self) -> tuple[Target, Target]:
+        """The Go extender that knows the policy in force, and all of ours."""
+        extender = self._extenders.get(self.policy)
+        if extender is None:
+            extender = self._extenders[self.policy] = self._start_extender()
         pids = (self.gateway.pid, *(service.pid for service in self.hops.values()))
-        return Target("Leadsman", self.port, pids)
+        return (
+            Target("Go", extender.ports["http"], (extender.pid,)),
+            Target("Leadsman", self.gateway.ports["http"], pids),
+        )
 
-    def take(self, count: int, found: Measured) -> None:
-        """Bring a policy of `count` rules in force, calls going on, and note how long it took and cost them."""
-        text = rule_policies.document(count, all_match=self._all_match)
-        wanted = f"policy {fingerprint(text)}"
-        with self._calls(found) as slowest:
+    def take(self, policy: RulePolicy, rest_s: float) -> Reload:
+        """Bring `policy` in force, calls going on, after watching `rest_s` of quiet."""
+        before, text = self.policy, policy.document()
+        with self._watch.watching([before]) as at_rest:
+            time.sleep(rest_s)  # the length of a measurement, not a wait for something
+        with self._watch.watching([before, policy]) as meanwhile:
             began = time.monotonic()
-            rule_policies.write(self._policy, text)
+            replace_file(self._file, text)
             for service in self.hops.values():
-                service.process.wait_for(
-                    f"{service.process.name} works by the policy of {count} rules",
-                    lambda service=service: page(service.ports["admin"], "/readyz?verbose")[1],  # type: ignore[misc]
-                    lambda words: wanted in words,
-                )
-            found.reload_s.setdefault(count, []).append(time.monotonic() - began)
-            time.sleep(1.2)  # the first scores by new rules come with the next second
-        found.slowest_ms.setdefault(count, []).append(slowest[0] * 1000)
+                _wait_for_fingerprint(service, fingerprint(text))
+            in_force_s = time.monotonic() - began
+            self.gateway.process.wait_for("the new policy answers", lambda: self._watch.answers_by(policy))
+        self.policy = policy
+        self._wait_for_scores()
+        return Reload(in_force_s, meanwhile, at_rest)
 
-    @contextmanager
-    def _calls(self, found: Measured) -> Iterator[list[float]]:
-        """Filter calls one after another until the block ends; the longest one in seconds."""
-        slowest, stop = [0.0], threading.Event()
+    def _wait_for_scores(self) -> None:
+        self.gateway.process.wait_for("all nodes have scores", lambda: self._scores(storage=True))
 
-        def call() -> None:
-            while not stop.is_set():
-                began = time.monotonic()
-                found.asked += 1
-                try:
-                    self.examiner.ask_once(self.port, CASES[0])
-                except Exception:  # whatever kind it is, the call was lost
-                    found.failed += 1
-                slowest[0] = max(slowest[0], time.monotonic() - began)
+    def _scores(self, *, storage: bool) -> dict[str, int]:
+        return self.examiner.scores(self.gateway.ports["http"], storage=storage)
 
-        thread = threading.Thread(target=call, daemon=True)
-        thread.start()
-        try:
-            yield slowest
-        finally:
-            stop.set()
-            thread.join()
+    def _start_extender(self) -> Service:
+        rules = self.policy.rejected
+        knowledge = fleet.extender_state(self._scores(storage=True), rules)
+        if self.policy.count:
+            knowledge |= {"plain": {"rejected": rules, "score": self._scores(storage=False)}}
+        return self._bench.start_extender(self._artefacts.extender, knowledge, 100)
 
 
-def run(folder: Path, artefacts: Artefacts, *, rounds: int, all_match: bool) -> Measured:
-    """Measure every number of rules in each round, in an order that turns, so that noise falls on all alike."""
+def run(folder: Path, artefacts: Artefacts, settings: Settings) -> Measured:
+    """Measure every policy in each round, in an order that turns, so that noise falls on all alike.
+
+    Raises:
+        LoadError: a wrong answer or none.
+        ProcessEndedError, NotInTimeError: a process did not start or did not stay, or took no new policy.
+    """
     found = Measured()
     with Bench(folder) as bench:
-        stack = Stack(bench, artefacts, all_match=all_match)
+        stack = Stack(bench, artefacts)
         loader = Loader(artefacts.loadgen, artefacts.bodies, folder)
-        counts = rule_policies.COUNTS
-        for number in range(rounds):
-            turn = number % len(counts)
-            for count in (*counts[turn:], *counts[:turn]):
-                stack.take(count, found)
-                _measure_requests(stack, loader, count, found)
-                _measure_reports(stack, count, found)
-                report(f"round {number + 1} of {rounds}, {count} rules: {_words(found, count)}")
+        for number in range(settings.rounds):
+            turn = number % len(POLICIES)
+            for policy in (*POLICIES[turn:], *POLICIES[:turn]):
+                report(f"round {number + 1} of {settings.rounds}, rules: {policy.name}")
+                if policy != stack.policy:
+                    found.reloads.setdefault(policy, []).append(stack.take(policy, settings.window_s))
+                _measure_requests(stack, loader, settings, found)
+                _measure_reports(stack.hops, policy, settings.window_s, found)
     return found
 
 
-def _measure_requests(stack: Stack, loader: Loader, count: int, found: Measured) -> None:
-    for case in CASES:
-        size = {"Leadsman": len(stack.examiner.ask_once(stack.port, case))}
-        figures = loader.compare(case, [stack.target], size, PLAN)["Leadsman"]
-        found.requests.setdefault((case.name, count), []).append(figures)
+def _measure_requests(stack: Stack, loader: Loader, settings: Settings, found: Measured) -> None:
+    targets = stack.targets()
+    sizes = stack.examiner.check(settings.cases, {target.name: target.port for target in targets})
+    for case in settings.cases:
+        figures = loader.compare(case, targets, sizes[case], settings.plan)
+        pair = Pair(go=figures["Go"], ours=figures["Leadsman"])
+        found.pairs.setdefault((case, stack.policy), []).append(pair)
+        report(f"  {case.name}: Go {pair.go.p50_ms:.3f} ms, Leadsman {pair.ours.p50_ms:.3f} ms")
 
 
-def _measure_reports(stack: Stack, count: int, found: Measured, window_s: float = 3.0) -> None:
-    """Processor time of filter and scorer per report at the pace of 5,000 nodes, everything else at rest."""
-    # Reading the metrics costs time, too, so it stays outside.
-    taken = {name: reports_taken(one) for name, one in stack.hops.items()}
-    before = {name: cpu_seconds([one.pid]) for name, one in stack.hops.items()}
-    time.sleep(window_s)
-    after = {name: cpu_seconds([one.pid]) for name, one in stack.hops.items()}
-    for name, one in stack.hops.items():
-        reports = reports_taken(one) - taken[name]
-        spent = (after[name] - before[name]) / max(1.0, reports) * 1e6
-        found.report_us.setdefault((name, count), []).append(spent)
+def _measure_reports(hops: Mapping[str, Service], policy: RulePolicy, window_s: float, found: Measured) -> None:
+    """Processor time per report at the pace of 5,000 nodes, nothing being asked; the service's idling is in it."""
+    before = {name: (cpu_seconds([service.pid]), reports_taken(service)) for name, service in hops.items()}
+    time.sleep(window_s)  # the length of a measurement, not a wait for something
+    for name, service in hops.items():
+        cpu_s, taken = before[name]
+        spent_us = (cpu_seconds([service.pid]) - cpu_s) * 1e6
+        found.report_us.setdefault((name, policy), []).append(spent_us / (reports_taken(service) - taken))
 
 
-def _words(found: Measured, count: int) -> str:
-    figures: Sequence[Figures] = [found.requests[case.name, count][-1] for case in CASES]
-    parts = [f"{case.name} {one.p50_ms:.2f} ms" for case, one in zip(CASES, figures, strict=True)]
-    return ", ".join(parts)
+def _wait_for_fingerprint(service: Service, wanted: str) -> None:
+    service.process.wait_for(
+        f"{service.process.name} works by policy {wanted}",
+        lambda: page(service.ports["admin"], "/readyz?verbose")[1],
+        lambda words: f"policy {wanted}" in words,
+        within_s=120.0,
+    )
