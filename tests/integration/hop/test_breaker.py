@@ -74,6 +74,28 @@ async def test_a_mass_failure_opens_the_breaker_and_is_visible_everywhere(fleet:
     assert await filters.metric('leadsman_breaker_transitions_total{backend="",driver="nfs",transition="closed"}') == 1
 
 
+async def test_wrong_names_open_breakers_of_their_own_and_too_many_flags_are_counted(fleet: Any) -> None:
+    """A frozen plugin rejects its node all the while; replies name the first twenty, the metric each."""
+    wrong = [f"nfs/typo-{number:02}" for number in range(25)]
+    unresolved = [status(storage, State.UNHEALTHY, Reason.NAME_RESOLUTION_FAILED) for storage in wrong]
+    others = [report(node, status("nfs", State.HEALTHY), *unresolved) for node in NODES[1:]]
+    await fleet.publish(report("node-1", status("nfs", State.UNHEALTHY, Reason.DRIVER_NOT_RESPONDING), *unresolved))
+    await fleet.publish(*others)
+    service = await fleet.start("filter")
+    stream = service.filter()
+    await stream.read()
+
+    async def flagged() -> bool:
+        named = [f"breaker:{storage}" for storage in wrong[:20]]
+        return list((await stream.ask("nfs/typo-00")).degraded) == [*named, "moreBreakers:5"]
+
+    await fleet.eventually(flagged, "twenty are named and five counted")
+    reply = await stream.ask("nfs/typo-24")
+    assert decode_filter_answer(reply).rejected == {"node-1": Rejection(Reason.DRIVER_NOT_RESPONDING, "nfs")}
+    assert await service.metric('leadsman_breaker_open{backend="typo-24",driver="nfs"}') == 1
+    assert await service.metric('leadsman_breaker_open{backend="",driver="nfs"}') is None
+
+
 async def test_a_restart_does_not_open_the_breaker_on_the_first_rows_that_it_reads(fleet: Any) -> None:
     """Most nodes are well; that the bad ones are read first must not turn them good."""
     bad, good = NODES, [f"z-{number}" for number in range(12)]

@@ -255,7 +255,7 @@ def test_a_type_that_the_library_has_no_name_for_is_a_mistake_like_any_other(tex
 
 def test_what_takes_long_on_one_node_is_refused() -> None:
     """Its steps are few, but each is a pattern that takes half a millisecond: on 5,000 nodes all else would stop."""
-    loop = "[" + ",".join("0" for _ in range(90)) + "]"
+    loop = "[" + ",".join("0" for _ in range(25)) + "]"
     pattern = "(a|a?)*b{900}$"
     with pytest.raises(CelError, match="takes too long"):
         CelTest(f"{loop}.all(a, {loop}.all(b, !(node.name + 'b').matches('{pattern}')))", "require")

@@ -164,6 +164,25 @@ def test_opening_and_closing_change_the_generation_and_opening_wakes_pods() -> N
     assert not here.index.recovering
 
 
+def test_a_backend_that_opens_changes_and_wakes_what_needs_it_alone() -> None:
+    """Answers about other backends of the driver stay as they are, and so do their pods."""
+    here, few = ten_nodes(), NODES[:5]
+    a, b = (storage_key("nfs/a"),), (storage_key("nfs/b"),)
+    here.hear(*(misnamed(node, "nfs/b") for node in few[:4]))
+    here.index.take_recovered()
+    here.hear(misnamed("n4", "nfs/b"))
+    assert here.index.open_breakers == {*b}
+    assert here.index.take_recovered() == {"nfs/b"}
+
+    before = here.index.generation(a)
+    here.hear(*(report(node, status("nfs", State.HEALTHY), status("nfs/b", State.HEALTHY)) for node in few))
+    healed = here.index.generation(b)
+    here.wait(CLOSE_AFTER_S)
+    assert here.index.open_breakers == frozenset()
+    assert here.index.generation(a) == before
+    assert here.index.generation(b) > healed
+
+
 def test_while_most_nodes_have_not_been_heard_shares_mean_nothing() -> None:
     """A filter that starts hears the bad nodes first by chance: that must not turn bad nodes good."""
     here = AgeingCluster()
@@ -185,7 +204,7 @@ def test_while_most_nodes_have_not_been_heard_shares_mean_nothing() -> None:
 
 
 def test_nodes_that_are_forgotten_count_no_more() -> None:
-    """When a driver is gone from the cluster its breaker closes like any other."""
+    """When a driver is gone from the cluster its breaker closes like any other, and no generation goes back."""
     here = ten_nodes()
     here.hear(*map(dead, NODES))
     here.forget(*NODES)
@@ -194,5 +213,10 @@ def test_nodes_that_are_forgotten_count_no_more() -> None:
 
     here.wait(CLOSE_AFTER_S)
     assert not here.index.breaker_open(NFS)
+    closed = here.index.generation((NFS,))
     here.tick()
     assert not here.index._breakers._storages
+    assert here.index.generation((NFS,)) == closed
+    here.hear(well("n0"))
+    here.hear(well("n0"))
+    assert here.index._breakers.changed(NFS) == closed

@@ -99,6 +99,10 @@ def test_plugins_dead_everywhere_cover_every_backend() -> None:
     assert here.index.breaker_counts(storage_key("nfs/a")) == (1, 10)
     assert here.rejected(NODES, "nfs/a") == {"n1": "MountHung"}
 
+    here.index.take_recovered()
+    here.hear(report("n0", plugin, status("nfs/a", State.HEALTHY)))
+    assert not here.index.recovering  # it was not rejected
+
 
 def test_where_unknown_is_rejected_a_backends_breaker_speaks_for_nodes_that_list_nothing() -> None:
     """Of that backend alone: a pod with another need, or the driver itself, is kept off them."""

@@ -48,8 +48,8 @@ class DriverPolicy:
 class BreakerPolicy:
     """When a mass of bad verdicts is taken for a failure of monitoring and not of storage.
 
-    The breaker of a driver opens when, of at least `min_nodes` nodes that have the driver, more than `share` (0-1)
-    would be rejected on control-plane evidence alone. A share of 1 never opens it.
+    The breaker of a driver, or of one of its backends, opens when, of at least `min_nodes` nodes that have it, more
+    than `share` (0-1) would be rejected for it on control-plane evidence alone. A share of 1 never opens it.
 
     Raises:
         ConfigError: a number that cannot work.
