@@ -9,7 +9,8 @@ What each may publish, exactly (NATS permissions, for the node `ip-10-0-0-1.inte
 * the node's agent: `leadsman.v1.status.ip-10-0-0-1_internal`
 * a sidecar in that driver's pod there: `leadsman.v1.status.ip-10-0-0-1_internal.nfs_csi_k8s_io`
 
-Neither needs to subscribe to more than `leadsman.v1.backends`. Readers subscribe to `leadsman.v1.status.>`.
+Neither needs to subscribe to more than `leadsman.v1.backends`. Readers subscribe to `leadsman.v1.status.>`. Filters and
+scorers also subscribe to `leadsman.v1.policy` and publish the replies; people who simulate may publish requests there.
 """
 
 import re
