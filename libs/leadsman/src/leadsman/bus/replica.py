@@ -46,6 +46,7 @@ SETTLE_S = 0.1
 CATCH_UP_AFTER_S = 2.0
 WATCH_EVERY_S = 60.0
 EXPIRE_EVERY_S = 5.0
+TURN_S = 0.002
 MAX_NODES = 100_000
 _RETRY_S = (0.25, 5.0)
 
@@ -84,6 +85,7 @@ class Replica:
         self._watch_every = watch_every_s
         self._wanted = asyncio.Event()
         self._synced = False
+        self._turn_began = 0.0
         self._trouble = "waiting for NATS"
         self._facts: StreamFacts | None = None
         self._metrics = ReplicaMetrics(registry)
@@ -162,6 +164,10 @@ class Replica:
 
     async def _on_message(self, msg: Msg) -> None:
         self._intake.live(msg)
+        if time.perf_counter() - self._turn_began > TURN_S:
+            # nats-py hands out all that waits in one turn of the loop: a backlog would starve even our own PINGs.
+            await asyncio.sleep(0)
+            self._turn_began = time.perf_counter()
 
     async def _sync_forever(self) -> None:
         retry = _RETRY_S[0]

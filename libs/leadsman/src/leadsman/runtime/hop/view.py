@@ -9,7 +9,7 @@ from leadsman.domain.pod_selectors import SelectorSet
 from leadsman.domain.requirements import Question
 
 SLICE_S = 0.002
-"""How long evaluating a new policy may hold up the event loop at a time."""
+"""How long evaluating a new policy may hold up the event loop at a time; as long a pause follows, for the requests."""
 
 
 class View(Protocol):
@@ -46,5 +46,5 @@ async def fill_in_slices(view: View) -> None:
     began = time.perf_counter()
     for _ in view.fill():
         if time.perf_counter() - began > SLICE_S:
-            await asyncio.sleep(0)
+            await asyncio.sleep(SLICE_S)
             began = time.perf_counter()
